@@ -1,0 +1,110 @@
+"""Composition: how active experts share the variables, hard (eq. 2) or smoothed (eq. 4).
+
+This room knows families' mean parameters and levels of expertise; it knows no data.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+def expertise_ranks(log2_expertise: Array) -> NDArray[np.int32]:
+    """Place of every expert on every variable: 0 has the highest expertise.
+
+    Only the order of expertise matters to the hard rule (eq. 2), and ranks are that order. Ties go
+    to the expert with the lowest index, so the order is strict and no engine has to think of ties.
+
+    Parameters
+    ----------
+    log2_expertise : ndarray of shape (n_experts, n_features)
+
+    Returns
+    -------
+    ranks : ndarray of shape (n_experts, n_features)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dynpart.composition import expertise_ranks
+    >>> expertise_ranks(np.array([[1.0, 0.0], [2.0, 0.0]]))
+    array([[1, 0],
+           [0, 1]], dtype=int32)
+    """
+    by_expertise = np.argsort(-log2_expertise, axis=0, kind="stable")
+    ranks = np.empty(log2_expertise.shape, dtype=np.int32)
+    places = np.arange(len(log2_expertise), dtype=np.int32)[:, None]
+    np.put_along_axis(ranks, by_expertise, np.broadcast_to(places, ranks.shape), axis=0)
+    return ranks
+
+
+def owners(ranks: NDArray[np.int32], active: NDArray[np.bool_]) -> NDArray[np.int32]:
+    """k*(d): the active expert with the highest expertise for each variable (eq. 2).
+
+    Parameters
+    ----------
+    ranks : ndarray of shape (n_experts, n_features)
+    active : ndarray of shape (n_rows, n_experts)
+        Every row has at least one active expert.
+
+    Returns
+    -------
+    owner : ndarray of shape (n_rows, n_features)
+    """
+    n_experts, n_features = ranks.shape
+    owner = np.zeros((len(active), n_features), dtype=np.int32)
+    best = np.full((len(active), n_features), n_experts, dtype=np.int32)
+    for k in range(n_experts):
+        wins = active[:, k, None] & (ranks[k] < best)
+        best = np.where(wins, ranks[k], best)
+        owner[wins] = k
+    return owner
+
+
+def supports(owner: NDArray[np.int32], n_experts: int) -> NDArray[np.bool_]:
+    """S_k(h): which variables each expert explains, shape (n_rows, n_experts, n_features)."""
+    return owner[:, None, :] == np.arange(n_experts)[:, None]
+
+
+def responsibilities(log2_expertise: Array, active: NDArray[np.bool_]) -> Array:
+    """r_k(d): each active expert's share of each variable (eq. 4).
+
+    Parameters
+    ----------
+    log2_expertise : ndarray of shape (n_experts, n_features)
+    active : ndarray of shape (n_rows, n_experts)
+
+    Returns
+    -------
+    r : ndarray of shape (n_rows, n_experts, n_features)
+        Sums to one over experts; zero for inactive ones.
+    """
+    level = np.where(active[:, :, None], log2_expertise, -np.inf)
+    # Only ratios matter: measured from the top active expert, nothing overflows.
+    weight = np.exp2(level - level.max(axis=1, keepdims=True))
+    return weight / weight.sum(axis=1, keepdims=True)
+
+
+def compose_hard(eta: Array, owner: NDArray[np.int32]) -> Array:
+    """Mean parameters of the owners (eq. 2), shape (n_statistics, n_rows, n_features)."""
+    return eta[:, owner, np.arange(eta.shape[2])]
+
+
+def compose_smoothed(eta: Array, r: Array) -> Array:
+    """Responsibility-weighted mean parameters (eq. 4, appendix A).
+
+    Mixing mean parameters is the appendix's mu for the Bernoulli and gives the composed mean and
+    the total variance for the Gaussian.
+
+    Parameters
+    ----------
+    eta : ndarray of shape (n_statistics, n_experts, n_features)
+    r : ndarray of shape (n_rows, n_experts, n_features)
+
+    Returns
+    -------
+    ndarray of shape (n_statistics, n_rows, n_features)
+    """
+    return np.einsum("nkd,skd->snd", r, eta)

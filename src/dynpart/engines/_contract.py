@@ -1,0 +1,185 @@
+"""The contract between engines, which touch rows, and the learner, which sees only sums."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynpart.composition import expertise_ranks
+from dynpart.families import Family
+
+Array = NDArray[np.float64]
+
+MARGIN = 1e-3
+"""Nats an expert must gain beyond its cost to be activated: below it, gains are rounding."""
+
+
+@dataclass(frozen=True, eq=False)
+class Experts:
+    """All that pursuit and sums need to know of a model.
+
+    Attributes
+    ----------
+    family : Family
+    eta : ndarray of shape (n_statistics, n_experts, n_features)
+        Opinions, as mean parameters.
+    log2_expertise : ndarray of shape (n_experts, n_features)
+        Levels of expertise; only order and ratios matter, so they are kept as logarithms.
+    """
+
+    family: Family
+    eta: Array
+    log2_expertise: Array
+
+    @property
+    def n_experts(self) -> int:
+        return self.eta.shape[1]
+
+    @cached_property
+    def ranks(self) -> NDArray[np.int32]:
+        """Strict order of expertise per variable, shape (n_experts, n_features)."""
+        return expertise_ranks(self.log2_expertise)
+
+    @cached_property
+    def natural(self) -> tuple[Array, Array]:
+        """Natural parameters and log-partition of every expert and variable."""
+        return self.family.natural(self.eta)
+
+
+@dataclass(frozen=True, eq=False)
+class PursuitRule:
+    """When likelihood matching pursuit activates, refines and stops.
+
+    Attributes
+    ----------
+    min_active, max_active : int
+        Fewest and most active experts per row; both at least one.
+    cost : ndarray of shape (n_experts,)
+        Nats each expert must earn to be active, the activation cost.
+    smoothed : bool
+        Score codes by the smoothed composition (eq. 4) instead of the hard one (eq. 2).
+    n_swaps : int
+        Passes that take out each active expert in turn and put back the best, or none.
+    prune : bool
+        Take out experts that later ones made useless.
+    """
+
+    min_active: int
+    max_active: int
+    cost: Array
+    smoothed: bool = False
+    n_swaps: int = 0
+    prune: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class CodeSummary:
+    """What the learner needs to know of the codes of some rows; parts combine with ``+``.
+
+    Attributes
+    ----------
+    n_rows : int
+    usage : ndarray of shape (n_experts,)
+        Number of rows in which each expert is active.
+    log_likelihood : float
+        Sum of log P(x | h) under the hard composition.
+    """
+
+    n_rows: int
+    usage: NDArray[np.int64]
+    log_likelihood: float
+
+    def __add__(self, other: CodeSummary) -> CodeSummary:
+        return CodeSummary(
+            self.n_rows + other.n_rows,
+            self.usage + other.usage,
+            self.log_likelihood + other.log_likelihood,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Codes:
+    """Which experts are active in each row, in the order of their activation.
+
+    Attributes
+    ----------
+    order : ndarray of shape (n_rows, max_active)
+        Indices of experts, padded with -1.
+    log_likelihood : ndarray of shape (n_rows,)
+        Log P(x | h) under the hard composition, whichever rule found the code.
+    """
+
+    order: NDArray[np.integer]
+    log_likelihood: Array
+
+    @property
+    def n_active(self) -> NDArray[np.int64]:
+        return np.count_nonzero(self.order >= 0, axis=1)
+
+    def active(self, n_experts: int) -> NDArray[np.bool_]:
+        """The binary codes h, shape (n_rows, n_experts)."""
+        h = np.zeros((len(self.order), n_experts), dtype=bool)
+        rows, steps = np.nonzero(self.order >= 0)
+        h[rows, self.order[rows, steps]] = True
+        return h
+
+    def summary(self, n_experts: int) -> CodeSummary:
+        used = self.order[self.order >= 0]
+        usage = np.bincount(used, minlength=n_experts)
+        return CodeSummary(len(self.order), usage, float(self.log_likelihood.sum()))
+
+
+@dataclass(frozen=True, eq=False)
+class GradientSums:
+    """Sums over rows of g = d log P / d log e_k and of g^2, each (n_experts, n_features)."""
+
+    first: Array
+    second: Array
+
+    def __add__(self, other: GradientSums) -> GradientSums:
+        return GradientSums(self.first + other.first, self.second + other.second)
+
+
+@dataclass(frozen=True, eq=False)
+class ResponsibilitySums:
+    """Sums over rows of r and of r T(x).
+
+    Attributes
+    ----------
+    weight : ndarray of shape (n_experts, n_features)
+    statistics : ndarray of shape (n_statistics, n_experts, n_features)
+    """
+
+    weight: Array
+    statistics: Array
+
+    def __add__(self, other: ResponsibilitySums) -> ResponsibilitySums:
+        return ResponsibilitySums(
+            self.weight + other.weight, self.statistics + other.statistics
+        )
+
+
+class Engine(Protocol):
+    """Where rows are touched: three operations over rows, and a way to take some of them.
+
+    `rows` and codes are whatever the engine likes; callers only hand them back. Codes must offer
+    ``summary(n_experts)``. Sums of two sets of rows add up to the sums of both.
+    """
+
+    name: str
+
+    def take(self, rows: Any, indices: NDArray[np.intp]) -> Any:
+        """The rows with these indices."""
+
+    def pursue(self, rows: Any, experts: Experts, rule: PursuitRule) -> Codes:
+        """Codes of all rows by likelihood matching pursuit (section 2.1)."""
+
+    def gradient_sums(self, rows: Any, experts: Experts, codes: Codes) -> GradientSums:
+        """Evidence for more or less expertise (appendix A), given the codes."""
+
+    def responsibility_sums(self, rows: Any, experts: Experts, codes: Codes) -> ResponsibilitySums:
+        """Sums for the expert update (eq. 5 and 6), given the codes."""

@@ -1,0 +1,100 @@
+"""The Bernoulli family: yes/no variables, T(x) = x, eta = mu."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logit
+
+from dynpart.families._base import Array, Family
+from dynpart.families._moments import ColumnMoments, row_blocks
+
+
+@dataclass(frozen=True)
+class Bernoulli(Family):
+    """Bernoulli variables with probabilities kept inside [clip, 1 - clip].
+
+    Parameters
+    ----------
+    clip : float, default=1e-3
+        One surprising pixel costs at most -log(clip) nats.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dynpart.families import Bernoulli
+    >>> Bernoulli().log_density(np.ones((1, 1)), np.full((1, 1), 0.5)).round(3)
+    array([-0.693])
+    """
+
+    clip: float = 1e-3
+    name: ClassVar[str] = "bernoulli"
+    n_statistics: ClassVar[int] = 1
+
+    def statistics(self, X: NDArray) -> Array:
+        return np.asarray(X, dtype=np.float64)[None]
+
+    def natural(self, eta: Array) -> tuple[Array, Array]:
+        return logit(eta), -np.log1p(-eta[0])
+
+    def pull(self, T: Array, eta: Array) -> Array:
+        return bernoulli_score(T, eta)
+
+    def constrain(self, eta: Array) -> Array:
+        return np.clip(eta, self.clip, 1 - self.clip)
+
+    def population(self, moments: ColumnMoments) -> Array:
+        return moments.mean[None]
+
+    def mean(self, eta: Array) -> Array:
+        return eta[0]
+
+    def variance(self, eta: Array) -> Array:
+        return eta[0] * (1 - eta[0])
+
+    def from_moments(self, mean: Array, variance: Array) -> Array:
+        return self.constrain(mean[None])
+
+    def update(self, weight: Array, T_sum: Array, population: Array, epsilon: float) -> Array:
+        # eq. 5
+        mu = (T_sum[0] + epsilon * population[0]) / (weight + epsilon)
+        return self.constrain(mu[None])
+
+    def draw(self, eta: Array, rng: np.random.RandomState) -> Array:
+        return (rng.uniform(size=eta[0].shape) < eta[0]).astype(np.uint8)
+
+    def check(self, X: NDArray, name: str = "X") -> None:
+        if X.dtype == bool:
+            return
+        for block in row_blocks(*X.shape):
+            wrong = (X[block] != 0) & (X[block] != 1)
+            if wrong.any():
+                row, column = np.argwhere(wrong)[0]
+                raise ValueError(
+                    f"{name} must be binary (0 or 1) for family='bernoulli', found "
+                    f"{X[block][row, column]!r} in row {block.start + row}, column {column}; "
+                    "threshold the data, or use family='gaussian'"
+                )
+
+
+def bernoulli_score(x: Array, mu: Array) -> Array:
+    """df/dmu, appendix A.1.1."""
+    return (x - mu) / (mu * (1 - mu))
+
+
+def bernoulli_curvature(x: Array, mu: Array) -> Array:
+    """d2f/dmu2, appendix A.1.1."""
+    return -(((x - mu) / (mu * (1 - mu))) ** 2)
+
+
+def bernoulli_opinion_derivatives(x: Array, mu: Array, r_k: Array) -> tuple[Array, Array]:
+    """df/dmu_k and d2f/dmu_k2, appendix A.1.2: the log-likelihood is concave in an opinion."""
+    return r_k * bernoulli_score(x, mu), r_k**2 * bernoulli_curvature(x, mu)
+
+
+def bernoulli_expertise_derivative(x: Array, mu: Array, mu_k: Array, total: Array) -> Array:
+    """df/de_k, appendix A.1.3, with `total` the sum E of the active experts' expertise."""
+    return bernoulli_score(x, mu) * (mu_k - mu) / total

@@ -1,0 +1,80 @@
+"""Column means and variances of a table, in one bounded-memory pass whose parts add up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+from numpy.typing import NDArray
+
+BLOCK_VALUES = 1 << 21
+
+
+@dataclass(frozen=True)
+class ColumnMoments:
+    """What one block of rows says about each column; blocks combine with ``+``.
+
+    Attributes
+    ----------
+    n_rows : int
+    mean : ndarray of shape (n_features,)
+    variance : ndarray of shape (n_features,)
+    is_binary : bool
+        Whether every value is 0 or 1.
+    """
+
+    n_rows: int
+    mean: NDArray[np.float64]
+    variance: NDArray[np.float64]
+    is_binary: bool
+
+    def __add__(self, other: ColumnMoments) -> ColumnMoments:
+        # The pairwise update of Chan et al.: no cancellation, whatever the size of the means.
+        n_rows = self.n_rows + other.n_rows
+        share = other.n_rows / n_rows
+        gap = other.mean - self.mean
+        mean = self.mean + gap * share
+        variance = (
+            self.variance * (1 - share) + other.variance * share + gap**2 * share * (1 - share)
+        )
+        return ColumnMoments(n_rows, mean, variance, self.is_binary and other.is_binary)
+
+
+def row_blocks(n_rows: int, row_size: int, *, values: int = BLOCK_VALUES) -> Iterator[slice]:
+    """Slices that cut `n_rows` rows into blocks of about `values` numbers each."""
+    step = max(1, values // max(1, row_size))
+    for start in range(0, n_rows, step):
+        yield slice(start, min(start + step, n_rows))
+
+
+def _block_moments(block: NDArray) -> ColumnMoments:
+    is_binary = block.dtype == bool or bool(np.all((block == 0) | (block == 1)))
+    values = np.asarray(block, dtype=np.float64)
+    return ColumnMoments(len(values), values.mean(axis=0), values.var(axis=0), is_binary)
+
+
+def column_moments(X: NDArray) -> ColumnMoments:
+    """Mean and variance of every column of `X`, block by block.
+
+    Parameters
+    ----------
+    X : array of shape (n_rows, n_features)
+        At least one row; never copied as a whole.
+
+    Returns
+    -------
+    ColumnMoments
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dynpart.families import column_moments
+    >>> column_moments(np.array([[0.0, 1.0], [2.0, 1.0]])).mean
+    array([1., 1.])
+    """
+    return reduce(
+        lambda left, right: left + right,
+        (_block_moments(X[block]) for block in row_blocks(*X.shape)),
+    )

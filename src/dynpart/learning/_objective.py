@@ -1,0 +1,41 @@
+"""The objective the paper left unstated: how well, and at what cost, codes describe the data."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynpart.engines import CodeSummary, Experts
+
+Array = NDArray[np.float64]
+
+
+def activation_probabilities(summary: CodeSummary) -> Array:
+    """How often each expert is active, kept off 0 and 1 by half a row, shape (n_experts,)."""
+    return (summary.usage + 0.5) / (summary.n_rows + 1.0)
+
+
+def log_prior(active: NDArray, probabilities: Array) -> Array:
+    """Log P(h) of independent bits, for codes of shape (n_rows, n_experts)."""
+    log_odds = np.log(probabilities) - np.log1p(-probabilities)
+    return active @ log_odds + np.log1p(-probabilities).sum()
+
+
+def joint_objective(summary: CodeSummary) -> float:
+    """J / n: mean of log P(x | h) + log P(h) over rows, the prior learnt from the same codes."""
+    p = activation_probabilities(summary)
+    idle = summary.n_rows - summary.usage
+    bits = summary.usage @ np.log(p) + idle @ np.log1p(-p)
+    return float((summary.log_likelihood + bits) / summary.n_rows)
+
+
+def penalised_objective(
+    summary: CodeSummary, experts: Experts, population: Array, epsilon: float, n_rows: int
+) -> float:
+    """Mean log P(x | h) plus the log prior whose mode eq. 5 finds, spread over `n_rows` rows.
+
+    The guide among restarts: the joint objective, with its independent bits, prefers coarse
+    explanations even where fine ones are true.
+    """
+    prior = experts.family.population_log_density(experts.eta, population).sum()
+    return summary.log_likelihood / summary.n_rows + epsilon * float(prior) / n_rows
