@@ -1,0 +1,515 @@
+"""The scikit-learn face of the model: checks input, calls the learner, holds no numerics."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from numbers import Integral, Real
+
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    DensityMixin,
+    TransformerMixin,
+)
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags, check_array, check_random_state
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from dynpart.composition import compose_hard, owners
+from dynpart.engines import ENGINES, Codes, Engine, Experts, PursuitRule, make_engine
+from dynpart.families import ColumnMoments, Family, column_moments, make_family
+from dynpart.families._moments import row_blocks
+from dynpart.learning import Annealed, Fit, Paper, Plan, learn
+from dynpart.learning._objective import (
+    activation_probabilities,
+    log_prior,
+    penalised_objective,
+)
+
+PLANS: dict[str, type] = {"annealed": Annealed, "paper": Paper}
+DTYPES = [np.float64, np.float32, np.uint8, np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Pursuit:
+    """The likelihood matching pursuit of some rows, step by step.
+
+    Attributes
+    ----------
+    order : ndarray of shape (n_rows, n_steps)
+        Experts in the order of their activation, padded with -1.
+    log_likelihood : ndarray of shape (n_rows, n_steps)
+        Log P(x | h) after each step, padded with NaN.
+    """
+
+    order: NDArray[np.int32]
+    log_likelihood: NDArray[np.float64]
+
+
+class DynamicPartitionModel(
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin, BaseEstimator
+):
+    """Dynamic partition model: explain each row by a few experts, each variable by one of them.
+
+    Every expert has an opinion on every variable and a level of expertise for it. A row's code
+    says which experts are active; each variable is explained by the active expert with the highest
+    expertise, so the code also partitions the variables. Codes are found by greedy likelihood
+    matching pursuit; experts and expertise are learnt by an EM-like loop [1]_.
+
+    Parameters
+    ----------
+    n_experts : int, default=10
+        Number of experts to learn.
+    family : {"auto", "bernoulli", "gaussian"}, default="auto"
+        Distribution of a variable under an expert. "auto" takes "bernoulli" when every value is 0
+        or 1 and "gaussian" otherwise. The Gaussian family measures all columns with one yardstick,
+        as k-means does: scale columns that come in different units.
+    max_iter : int, default=30
+        Iterations of learning. The schedule stretches over all of them.
+    learning : {"annealed", "paper"} or Plan, default="annealed"
+        How to learn. "paper" is the paper's text taken literally. An object with the methods of
+        :class:`dynpart.learning.Plan` replaces the schedule as a whole.
+    n_init : int, default=1
+        Number of fits from different starts; the one with the best penalised conditional
+        likelihood is kept.
+    max_active : int, default=None
+        At most so many experts are active in a row, in learning and encoding; None for no limit.
+    n_active : int, default=None
+        Exactly so many experts are active in a row; None leaves the number to the data.
+    activation_cost : "prior" or float, default=0.0
+        Nats an expert must gain to be activated when rows are encoded. "prior" charges each
+        expert what its activation costs under the learnt prior, log((1 - p) / p).
+    n_swaps : int, default=0
+        Refinement passes when rows are encoded: each takes out every active expert in turn and
+        puts back the best one, or none.
+    prune : bool, default=False
+        Drop experts that later activations made useless when rows are encoded.
+    variance_floor : float, default=1.0
+        Smallest variance of a Gaussian expert relative to the data's mean column variance. Small
+        values fit densities, 1.0 reconstructs best.
+    engine : {"auto", "reference"}, default="auto"
+        Where the computation runs.
+    random_state : int, RandomState instance or None, default=None
+        Determines the starts and the rows drawn in early iterations.
+    verbose : int, default=0
+        1 shows progress, 2 prints a line per iteration.
+
+    Attributes
+    ----------
+    means_ : ndarray of shape (n_experts, n_features)
+        Opinions: the mean of every variable under every expert.
+    variances_ : ndarray of shape (n_experts, n_features)
+        Variances of the opinions; only for the Gaussian family.
+    expertise_ : ndarray of shape (n_experts, n_features)
+        Levels of expertise. Only their order and ratios within a variable matter.
+    activation_probabilities_ : ndarray of shape (n_experts,)
+        How often each expert is active in the training rows.
+    objective_history_ : ndarray of shape (n_iter_,)
+        Mean joint log-likelihood log P(x | h) + log P(h) of each iteration's rows, in nats.
+    history_ : tuple of IterationRecord
+        The full log of learning.
+    family_ : Family
+        The family the data asked for.
+    n_iter_ : int
+        Iterations run.
+    n_features_in_ : int
+        Number of variables.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the variables, where the input had names.
+
+    References
+    ----------
+    .. [1] M. Goessling and Y. Amit, "Dynamic Partition Models", ICLR workshop, 2017.
+
+    Examples
+    --------
+    >>> from dynpart import DynamicPartitionModel
+    >>> from dynpart.datasets import make_pairs
+    >>> X = make_pairs(5)
+    >>> model = DynamicPartitionModel(n_experts=10, random_state=0).fit(X)
+    >>> model.transform(X).sum(axis=1).mean()
+    np.float64(5.0)
+    >>> bool(((model.inverse_transform(model.transform(X)) > 0.5) == X).all())
+    True
+    """
+
+    _parameter_constraints: dict = {
+        "n_experts": [Interval(Integral, 1, None, closed="left")],
+        "family": [StrOptions({"auto", "bernoulli", "gaussian"})],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "learning": [StrOptions(set(PLANS)), HasMethods(["start", "steps", "expertise_change"])],
+        "n_init": [Interval(Integral, 1, None, closed="left")],
+        "max_active": [Interval(Integral, 1, None, closed="left"), None],
+        "n_active": [Interval(Integral, 1, None, closed="left"), None],
+        "activation_cost": [StrOptions({"prior"}), Interval(Real, None, None, closed="neither")],
+        "n_swaps": [Interval(Integral, 0, None, closed="left")],
+        "prune": ["boolean"],
+        "variance_floor": [Interval(Real, 0, None, closed="neither")],
+        "engine": [StrOptions(set(ENGINES))],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    means_: NDArray[np.float64]
+    variances_: NDArray[np.float64]
+    expertise_: NDArray[np.float64]
+    activation_probabilities_: NDArray[np.float64]
+    n_features_in_: int
+
+    def __init__(
+        self,
+        n_experts: int = 10,
+        *,
+        family: str = "auto",
+        max_iter: int = 30,
+        learning: str | Plan = "annealed",
+        n_init: int = 1,
+        max_active: int | None = None,
+        n_active: int | None = None,
+        activation_cost: str | float = 0.0,
+        n_swaps: int = 0,
+        prune: bool = False,
+        variance_floor: float = 1.0,
+        engine: str = "auto",
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_experts = n_experts
+        self.family = family
+        self.max_iter = max_iter
+        self.learning = learning
+        self.n_init = n_init
+        self.max_active = max_active
+        self.n_active = n_active
+        self.activation_cost = activation_cost
+        self.n_swaps = n_swaps
+        self.prune = prune
+        self.variance_floor = variance_floor
+        self.engine = engine
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # ---------------------------------------------------------------- learning
+
+    def fit(self, X: ArrayLike, y: None = None) -> DynamicPartitionModel:
+        """Learn experts and their levels of expertise.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+        y : Ignored
+
+        Returns
+        -------
+        self : DynamicPartitionModel
+        """
+        self._validate_params()
+        self._check_limits()
+        X = validate_data(self, X, dtype=DTYPES, order="C", ensure_min_samples=1)
+        moments = _checked_moments(X)
+        family = make_family(self.family, moments, variance_floor=self.variance_floor)
+        family.check(X)
+        plan: Plan = PLANS[self.learning]() if isinstance(self.learning, str) else self.learning
+        engine = make_engine(self.engine)
+        rng = check_random_state(self.random_state)
+
+        best_score = -np.inf
+        for _ in range(self.n_init):
+            fit = self._single_fit(engine, X, moments, family, plan, rng)
+            codes = engine.pursue(X, fit.experts, self._rule())
+            score = penalised_objective(
+                codes.summary(self.n_experts),
+                fit.experts,
+                family.population(moments),
+                plan.epsilon,
+                moments.n_rows,
+            )
+            if score > best_score:
+                best_score, best_fit, best_codes = score, fit, codes
+        self._keep(family, best_fit, best_codes)
+        return self
+
+    def _single_fit(
+        self,
+        engine: Engine,
+        X: NDArray,
+        moments: ColumnMoments,
+        family: Family,
+        plan: Plan,
+        rng: np.random.RandomState,
+    ) -> Fit:
+        fewest, most = self._limits()
+        return learn(
+            engine,
+            X,
+            moments,
+            plan.start(family, moments, self.n_experts, rng),
+            plan,
+            n_iter=self.max_iter,
+            min_active=fewest,
+            max_active=most,
+            rng=rng,
+        )
+
+    def _keep(self, family: Family, fit: Fit, codes: Codes) -> None:
+        experts = fit.experts
+        self.family_ = family
+        self.means_ = family.mean(experts.eta)
+        if family.n_statistics > 1:
+            self.variances_ = family.variance(experts.eta)
+        elif hasattr(self, "variances_"):
+            del self.variances_
+        self.expertise_ = np.exp2(experts.log2_expertise)
+        self.history_ = fit.history
+        self.objective_history_ = np.array([record.joint for record in fit.history])
+        self.n_iter_ = len(fit.history)
+        summary = codes.summary(self.n_experts)
+        self.activation_probabilities_ = activation_probabilities(summary)
+        self._n_features_out = self.n_experts
+        if summary.n_rows > 1 and summary.usage.sum() == summary.n_rows < self._limits()[1]:
+            warnings.warn("one expert per row", ConvergenceWarning, stacklevel=3)
+
+    # ---------------------------------------------------------------- encoding
+
+    def transform(self, X: ArrayLike) -> NDArray[np.uint8]:
+        """Encode rows: which experts are active in each.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+
+        Returns
+        -------
+        H : ndarray of shape (n_rows, n_experts)
+            Binary codes.
+        """
+        return self._encode(X)[1].active(self.n_experts).astype(np.uint8)
+
+    def pursue(self, X: ArrayLike) -> Pursuit:
+        """Encode rows and tell the story: who was activated when, and what it brought.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+
+        Returns
+        -------
+        Pursuit
+            Orders of activation with the log-likelihood after each step.
+        """
+        X, codes = self._encode(X)
+        n_steps = int(codes.n_active.max())
+        order = codes.order[:, :n_steps].astype(np.int32)
+        path = np.full(order.shape, np.nan)
+        active = np.zeros((len(order), self.n_experts), dtype=bool)
+        for step in range(n_steps):
+            rows = np.flatnonzero(order[:, step] >= 0)
+            active[rows, order[rows, step]] = True
+            path[rows, step] = self._log_likelihood(X[rows], active[rows])
+        return Pursuit(order, path)
+
+    def score_samples(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Joint log-likelihood log P(x | h) + log P(h) of each row with its code, in nats.
+
+        A lower bound of log P(x), which sums over all codes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+        """
+        X, codes = self._encode(X)
+        active = codes.active(self.n_experts)
+        return self._log_likelihood(X, active) + log_prior(active, self.activation_probabilities_)
+
+    def score(self, X: ArrayLike, y: None = None) -> float:
+        """Mean of :meth:`score_samples`, a lower bound of the mean log P(x).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+        y : Ignored
+
+        Returns
+        -------
+        float
+        """
+        return float(self.score_samples(X).mean())
+
+    # ---------------------------------------------------------------- decoding
+
+    def inverse_transform(self, H: ArrayLike) -> NDArray[np.float64]:
+        """Compose the active experts' opinions under the hard rule (eq. 2).
+
+        Parameters
+        ----------
+        H : array-like of shape (n_rows, n_experts)
+            Binary codes, each with at least one active expert.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_features)
+            The composed templates.
+        """
+        owner = self.partition(H)
+        return self.means_[owner, np.arange(self.n_features_in_)]
+
+    def partition(self, H: ArrayLike) -> NDArray[np.int32]:
+        """Who explains what: the responsible expert of every variable (eq. 2).
+
+        Parameters
+        ----------
+        H : array-like of shape (n_rows, n_experts)
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_features)
+            Index of the active expert with the highest expertise.
+        """
+        active = self._checked_codes(H)
+        return owners(self._experts().ranks, active)
+
+    def log_likelihood(self, X: ArrayLike, H: ArrayLike) -> NDArray[np.float64]:
+        """Conditional log-likelihood log P(x | h) under the hard rule, in nats.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+        H : array-like of shape (n_rows, n_experts)
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+        """
+        X = self._checked_rows(X)
+        active = self._checked_codes(H)
+        if len(X) != len(active):
+            raise ValueError(f"X and H must have as many rows, found {len(X)} and {len(active)}")
+        return self._log_likelihood(X, active)
+
+    def sample(
+        self, n_samples: int = 1, random_state: int | np.random.RandomState | None = None
+    ) -> NDArray:
+        """Draw rows: a code from the learnt prior, then each variable from its owner.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+        random_state : int, RandomState instance or None, default=None
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features)
+        """
+        check_is_fitted(self)
+        if not isinstance(n_samples, Integral) or n_samples < 1:
+            raise ValueError(f"n_samples must be an integer of at least 1, got {n_samples!r}")
+        rng = check_random_state(random_state)
+        active = rng.uniform(size=(n_samples, self.n_experts)) < self.activation_probabilities_
+        # An empty code explains nothing: the likeliest expert speaks alone.
+        active[~active.any(axis=1), self.activation_probabilities_.argmax()] = True
+        experts = self._experts()
+        eta = compose_hard(experts.eta, owners(experts.ranks, active))
+        return experts.family.draw(eta, rng)
+
+    # ---------------------------------------------------------------- inside
+
+    def _limits(self) -> tuple[int, int]:
+        """Fewest and most active experts per row."""
+        if self.n_active is not None:
+            return self.n_active, self.n_active
+        return 1, self.n_experts if self.max_active is None else self.max_active
+
+    def _check_limits(self) -> None:
+        if self.n_active is not None and self.max_active is not None:
+            raise ValueError(
+                "n_active and max_active exclude each other, got "
+                f"n_active={self.n_active} and max_active={self.max_active}"
+            )
+        for name in ("n_active", "max_active"):
+            value = getattr(self, name)
+            if value is not None and value > self.n_experts:
+                raise ValueError(
+                    f"{name} must be at most n_experts={self.n_experts}, got {name}={value}"
+                )
+
+    def _rule(self, probabilities: NDArray[np.float64] | None = None) -> PursuitRule:
+        """How rows are encoded; without probabilities a prior cost is not yet known."""
+        fewest, most = self._limits()
+        cost = np.zeros(self.n_experts)
+        if self.activation_cost != "prior":
+            cost += self.activation_cost
+        elif probabilities is not None:
+            cost -= np.log(probabilities) - np.log1p(-probabilities)
+        return PursuitRule(fewest, most, cost, n_swaps=self.n_swaps, prune=self.prune)
+
+    def _experts(self) -> Experts:
+        check_is_fitted(self)
+        eta = self.family_.from_moments(self.means_, getattr(self, "variances_", self.means_))
+        return Experts(self.family_, eta, np.log2(self.expertise_))
+
+    def _encode(self, X: ArrayLike) -> tuple[NDArray, Codes]:
+        X = self._checked_rows(X)
+        rule = self._rule(self.activation_probabilities_)
+        return X, make_engine(self.engine).pursue(X, self._experts(), rule)
+
+    def _log_likelihood(
+        self, X: NDArray, active: NDArray[np.bool_]
+    ) -> NDArray[np.float64]:
+        experts = self._experts()
+        family = experts.family
+
+        def of_block(block: slice) -> NDArray[np.float64]:
+            eta = compose_hard(experts.eta, owners(experts.ranks, active[block]))
+            return family.log_density(family.statistics(X[block]), eta).sum(axis=1)
+
+        return np.concatenate([of_block(block) for block in row_blocks(*X.shape)])
+
+    def _checked_rows(self, X: ArrayLike) -> NDArray:
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=DTYPES, order="C", reset=False)
+        self.family_.check(X)
+        return X
+
+    def _checked_codes(self, H: ArrayLike) -> NDArray[np.bool_]:
+        check_is_fitted(self)
+        H = check_array(H, dtype=None, input_name="H")
+        if H.shape[1] != self.n_experts:
+            raise ValueError(
+                f"H must have one column per expert ({self.n_experts}), found {H.shape[1]}"
+            )
+        if not np.isin(H, (0, 1)).all():
+            raise ValueError("H must hold only 0 and 1, found other values")
+        active = H.astype(bool)
+        empty = np.flatnonzero(~active.any(axis=1))
+        if len(empty):
+            raise ValueError(
+                f"H must have an active expert in every row, found none in row {empty[0]}"
+            )
+        return active
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+
+def _checked_moments(X: NDArray) -> ColumnMoments:
+    with np.errstate(over="ignore", invalid="ignore"):
+        moments = column_moments(X)
+    if not np.isfinite(moments.variance).all():
+        column = int(np.flatnonzero(~np.isfinite(moments.variance))[0])
+        raise ValueError(
+            f"X holds values too large to square (column {column}); rescale the data"
+        )
+    return moments
+
+
