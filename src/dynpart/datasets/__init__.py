@@ -1,0 +1,27 @@
+"""Data sets: synthetic ones with known factors, and the images of the paper's experiments.
+
+Knows nothing of the model. Loaders of published images look into a local folder (the argument
+``folder`` or the environment variable ``DYNPART_DATA``) and otherwise download into a cache
+(``DYNPART_CACHE``, or the usual place of the operating system) and verify the checksum.
+"""
+
+from dynpart.datasets._dataset import ImageDataset
+from dynpart.datasets.caltech import load_caltech_motorcycles, load_caltech_silhouettes
+from dynpart.datasets.digits import load_digits, load_mnist
+from dynpart.datasets.horses import load_weizmann_horses
+from dynpart.datasets.recovery import bars_recovered, pairs_recovered
+from dynpart.datasets.synthetic import bar_templates, make_bars, make_pairs
+
+__all__ = [
+    "ImageDataset",
+    "bar_templates",
+    "bars_recovered",
+    "load_caltech_motorcycles",
+    "load_caltech_silhouettes",
+    "load_digits",
+    "load_mnist",
+    "load_weizmann_horses",
+    "make_bars",
+    "make_pairs",
+    "pairs_recovered",
+]
