@@ -1,0 +1,228 @@
+"""The reference engine: pursuit against brute force, and sums that add up."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.strategies import make_experts, make_rows, make_rule, problems
+
+from dynpart.composition import owners
+from dynpart.engines import MARGIN, Codes, make_engine
+
+ENGINE = make_engine("reference")
+
+
+def likelihood(experts, x, active_set):
+    """Log P(x | h) of one row, straight from eq. 2."""
+    active = np.zeros((1, experts.n_experts), dtype=bool)
+    active[0, list(active_set)] = True
+    owner = owners(experts.ranks, active)[0]
+    eta = experts.eta[:, owner, np.arange(len(owner))]
+    return experts.family.log_density(experts.family.statistics(x[None])[:, 0], eta).sum()
+
+
+def mixture_likelihood(experts, x, active_set):
+    """Log of eq. 4 for one row: a mixture per variable."""
+    k = list(active_set)
+    log_density = experts.family.log_density(
+        experts.family.statistics(x[None]), experts.eta[:, k]
+    )
+    weight = np.exp2(experts.log2_expertise[k])
+    return np.log((weight * np.exp(log_density)).sum(axis=0) / weight.sum(axis=0)).sum()
+
+
+def literal_pursuit(score, n_experts, fewest, most, cost):
+    """Section 2.1 in five lines: activate the best until nothing earns its cost."""
+    chosen = []
+    while len(chosen) < most:
+        now = score(chosen) if chosen else 0.0
+        gains = {k: score([*chosen, k]) - now - cost[k] for k in range(n_experts) if k not in chosen}
+        best = max(gains, key=lambda k: (round(gains[k], 9), -k))
+        if len(chosen) >= fewest and gains[best] <= MARGIN:
+            break
+        chosen.append(best)
+    return chosen
+
+
+@given(problems(), st.booleans(), st.data())
+def test_pursuit_is_the_literal_one(problem, smoothed, data):
+    experts, rows = problem
+    n_experts = experts.n_experts
+    most = data.draw(st.integers(1, n_experts))
+    fewest = data.draw(st.integers(1, most))
+    cost = np.array(data.draw(st.lists(st.floats(-1, 1), min_size=n_experts, max_size=n_experts)))
+    rule = make_rule(n_experts, min_active=fewest, max_active=most, cost=cost, smoothed=smoothed)
+    codes = ENGINE.pursue(rows, experts, rule)
+    score = mixture_likelihood if smoothed else likelihood
+    for x, order, value in zip(rows, codes.order, codes.log_likelihood, strict=True):
+        expected = literal_pursuit(lambda s, x=x: score(experts, x, s), n_experts, fewest, most, cost)
+        assert list(order[order >= 0]) == expected
+        assert value == pytest.approx(likelihood(experts, x, expected), rel=1e-9)
+
+
+@given(problems())
+def test_pursuit_never_lowers_the_likelihood(problem):
+    experts, rows = problem
+    codes = ENGINE.pursue(rows, experts, make_rule(experts.n_experts))
+    for x, order in zip(rows, codes.order, strict=True):
+        path = [likelihood(experts, x, order[: m + 1]) for m in range((order >= 0).sum())]
+        assert (np.diff(path) > 0).all()
+
+
+@given(problems())
+def test_a_row_gets_the_same_code_in_any_batch(problem):
+    experts, rows = problem
+    rule = make_rule(experts.n_experts, n_swaps=1)
+    together = ENGINE.pursue(rows, experts, rule)
+    for i in range(len(rows)):
+        alone = ENGINE.pursue(rows[i : i + 1], experts, rule)
+        np.testing.assert_array_equal(alone.order[0], together.order[i])
+        assert alone.log_likelihood[0] == together.log_likelihood[i]
+
+
+@given(problems(), st.integers(0, 2**32 - 1))
+def test_permuting_variables_changes_no_code_and_permutes_sums(problem, seed):
+    experts, rows = problem
+    shuffle = np.random.default_rng(seed).permutation(rows.shape[1])
+    family = experts.family
+    if family.name == "gaussian":
+        family = type(family)(family.centre[shuffle], family.floor)
+    moved = type(experts)(family, experts.eta[:, :, shuffle], experts.log2_expertise[:, shuffle])
+    rule = make_rule(experts.n_experts)
+    codes = ENGINE.pursue(rows, experts, rule)
+    np.testing.assert_array_equal(
+        codes.order, ENGINE.pursue(rows[:, shuffle], moved, rule).order
+    )
+    sums = ENGINE.responsibility_sums(rows, experts, codes)
+    moved_sums = ENGINE.responsibility_sums(rows[:, shuffle], moved, codes)
+    np.testing.assert_allclose(moved_sums.weight, sums.weight[:, shuffle], rtol=1e-12)
+    evidence = ENGINE.gradient_sums(rows, experts, codes)
+    moved_evidence = ENGINE.gradient_sums(rows[:, shuffle], moved, codes)
+    np.testing.assert_allclose(moved_evidence.first, evidence.first[:, shuffle], atol=1e-9)
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from(["bernoulli", "gaussian"]))
+def test_permuting_experts_permutes_codes(seed, family_name):
+    rng = np.random.default_rng(seed)
+    experts = make_experts(rng, family_name)  # no ties: the tie rule goes by index
+    rows = make_rows(rng, experts)
+    shuffle = rng.permutation(experts.n_experts)
+    moved = type(experts)(
+        experts.family, experts.eta[:, shuffle], experts.log2_expertise[shuffle]
+    )
+    rule = make_rule(experts.n_experts)
+    h = ENGINE.pursue(rows, experts, rule).active(experts.n_experts)
+    moved_h = ENGINE.pursue(rows, moved, rule).active(experts.n_experts)
+    np.testing.assert_array_equal(moved_h, h[:, shuffle])
+
+
+@given(problems(max_rows=9), st.data())
+def test_sums_of_batches_add_up(problem, data):
+    experts, rows = problem
+    codes = ENGINE.pursue(rows, experts, make_rule(experts.n_experts))
+    cut = data.draw(st.integers(0, len(rows)))
+    parts = [part for part in (slice(0, cut), slice(cut, None)) if len(rows[part])]
+    for operation in (ENGINE.gradient_sums, ENGINE.responsibility_sums):
+        whole = operation(rows, experts, codes)
+        pieces = [
+            operation(rows[part], experts, Codes(codes.order[part], codes.log_likelihood[part]))
+            for part in parts
+        ]
+        total = pieces[0] if len(pieces) == 1 else pieces[0] + pieces[1]
+        for name in vars(whole):
+            np.testing.assert_allclose(
+                getattr(total, name), getattr(whole, name), rtol=1e-9, atol=1e-9
+            )
+    summaries = [
+        Codes(codes.order[part], codes.log_likelihood[part]).summary(experts.n_experts)
+        for part in parts
+    ]
+    total = summaries[0] if len(summaries) == 1 else summaries[0] + summaries[1]
+    np.testing.assert_array_equal(total.usage, codes.summary(experts.n_experts).usage)
+
+
+@given(problems())
+def test_responsibility_sums_count_every_row_once(problem):
+    experts, rows = problem
+    codes = ENGINE.pursue(rows, experts, make_rule(experts.n_experts))
+    sums = ENGINE.responsibility_sums(rows, experts, codes)
+    np.testing.assert_allclose(sums.weight.sum(axis=0), len(rows), rtol=1e-12)
+    np.testing.assert_allclose(
+        sums.statistics.sum(axis=1), experts.family.statistics(rows).sum(axis=1), rtol=1e-9
+    )
+
+
+@given(problems())
+def test_gradients_over_active_experts_cancel(problem):
+    """Only ratios of expertise matter: scaling all of them alike moves nothing."""
+    experts, rows = problem
+    codes = ENGINE.pursue(rows, experts, make_rule(experts.n_experts))
+    first = ENGINE.gradient_sums(rows, experts, codes).first
+    np.testing.assert_allclose(first.sum(axis=0), 0, atol=1e-8 * (1 + np.abs(first).max()))
+
+
+@given(problems(max_experts=6))
+def test_swaps_and_pruning_only_improve_the_code(problem):
+    experts, rows = problem
+    n_experts = experts.n_experts
+    cost = np.full(n_experts, 0.3)
+    plain = ENGINE.pursue(rows, experts, make_rule(n_experts, cost=cost))
+    for change in ({"n_swaps": 2}, {"prune": True}):
+        refined = ENGINE.pursue(rows, experts, make_rule(n_experts, cost=cost, **change))
+        before = plain.log_likelihood - 0.3 * plain.n_active
+        after = refined.log_likelihood - 0.3 * refined.n_active
+        # dropping an expert may give away up to the margin
+        assert (after >= before - n_experts * MARGIN).all()
+        assert (refined.n_active >= 1).all()
+
+
+def test_swaps_find_what_greed_missed():
+    """Two specialists explain the row, but an all-rounder looks best at first."""
+    from dynpart.engines import Experts
+    from dynpart.families import Bernoulli
+
+    mu = np.array([[0.8, 0.8, 0.8, 0.8], [0.99, 0.99, 0.5, 0.5], [0.5, 0.5, 0.99, 0.99]])
+    level = np.array([[0, 0, 0, 0], [1, 1, -1, -1], [-1, -1, 1, 1]], dtype=float)
+    experts = Experts(Bernoulli(), mu[None], level)
+    x = np.ones((1, 4), dtype=np.uint8)
+    rule = make_rule(3, max_active=2)
+    assert set(ENGINE.pursue(x, experts, rule).order[0]) != {1, 2}
+    assert set(ENGINE.pursue(x, experts, make_rule(3, max_active=2, n_swaps=1)).order[0]) == {1, 2}
+    # with room for three, the all-rounder ends up owning nothing, and pruning takes it out
+    assert set(ENGINE.pursue(x, experts, make_rule(3)).order[0]) == {0, 1, 2}
+    pruned = ENGINE.pursue(x, experts, make_rule(3, prune=True)).order[0]
+    assert set(pruned[pruned >= 0]) == {1, 2}
+
+
+@given(problems())
+def test_exactly_m_active(problem):
+    experts, rows = problem
+    for m in (1, experts.n_experts):
+        rule = make_rule(experts.n_experts, min_active=m, max_active=m, n_swaps=1, prune=True)
+        assert (ENGINE.pursue(rows, experts, rule).n_active == m).all()
+
+
+def test_greedy_is_near_the_best_code_on_small_problems():
+    """Compare with all codes: greedy with swaps finds the best one nearly always."""
+    rng = np.random.default_rng(0)
+    gaps = []
+    for _ in range(40):
+        experts = make_experts(rng, n_experts=5, n_features=8)
+        x = make_rows(rng, experts, 1)
+        best = max(
+            likelihood(experts, x[0], s) for m in range(1, 6) for s in combinations(range(5), m)
+        )
+        found = ENGINE.pursue(x, experts, make_rule(5, n_swaps=2)).log_likelihood[0]
+        assert found <= best + 1e-9
+        gaps.append(best - found)
+    assert np.median(gaps) < 1e-9
+
+
+def test_all_ties_leave_everything_to_the_lowest_index():
+    rng = np.random.default_rng(0)
+    experts = make_experts(rng, n_experts=3, n_features=4)
+    experts = type(experts)(experts.family, experts.eta, np.zeros((3, 4)))
+    codes = ENGINE.pursue(make_rows(rng, experts), experts, make_rule(3, min_active=3))
+    np.testing.assert_array_equal(owners(experts.ranks, codes.active(3)), 0)

@@ -1,0 +1,213 @@
+"""Families: densities, the appendix's derivatives, the averages of eq. 5 and 6."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from dynpart.families import Bernoulli, Gaussian, column_moments, make_family
+from dynpart.families._bernoulli import (
+    bernoulli_curvature,
+    bernoulli_expertise_derivative,
+    bernoulli_opinion_derivatives,
+    bernoulli_score,
+)
+from dynpart.families._gaussian import gaussian_expertise_derivative, gaussian_score
+
+seeds = st.integers(0, 2**32 - 1)
+STEP = 1e-6
+
+
+def slope(f, at):
+    """Central finite difference."""
+    return (f(at + STEP) - f(at - STEP)) / (2 * STEP)
+
+
+def bernoulli_density(x, mu):
+    return x * np.log(mu) + (1 - x) * np.log(1 - mu)
+
+
+def gaussian_density(x, mu, v):
+    return stats.norm.logpdf(x, mu, np.sqrt(v))
+
+
+def compose_bernoulli(e, mu_k):
+    return (e * mu_k).sum() / e.sum()
+
+
+def compose_gaussian(e, mu_k, v_k):
+    r = e / e.sum()
+    mu = (r * mu_k).sum()
+    return mu, (r * (v_k + mu_k**2)).sum() - mu**2
+
+
+@given(seeds)
+def test_log_density_is_the_textbook_one(seed):
+    rng = np.random.default_rng(seed)
+    x, mu = rng.integers(0, 2, (3, 4)), rng.uniform(0.01, 0.99, (3, 4))
+    bernoulli = Bernoulli()
+    found = bernoulli.log_density(bernoulli.statistics(x), mu[None])
+    np.testing.assert_allclose(found, stats.bernoulli.logpmf(x, mu), rtol=1e-10)
+
+    y, v = rng.normal(3, 2, (3, 4)), rng.uniform(0.1, 3, (3, 4))
+    gaussian = Gaussian(centre=rng.normal(3, 1, 4), floor=1e-3)
+    found = gaussian.log_density(gaussian.statistics(y), gaussian.from_moments(mu, v))
+    np.testing.assert_allclose(found, gaussian_density(y, mu, v), rtol=1e-8)
+
+
+@given(seeds)
+def test_bernoulli_appendix_derivatives_match_finite_differences(seed):
+    rng = np.random.default_rng(seed)
+    x = float(rng.integers(0, 2))
+    e, mu_k = rng.uniform(0.2, 3, 4), rng.uniform(0.1, 0.9, 4)
+    mu, r = compose_bernoulli(e, mu_k), e / e.sum()
+
+    score = bernoulli_score(x, mu)
+    assert score == pytest.approx(slope(lambda m: bernoulli_density(x, m), mu), rel=1e-4)
+    curvature = bernoulli_curvature(x, mu)
+    assert curvature == pytest.approx(slope(lambda m: bernoulli_score(x, m), mu), rel=1e-4)
+    assert curvature < 0
+
+    def with_opinion(opinion):
+        return bernoulli_density(x, compose_bernoulli(e, np.r_[opinion, mu_k[1:]]))
+
+    first, second = bernoulli_opinion_derivatives(x, mu, r[0])
+    assert first == pytest.approx(slope(with_opinion, mu_k[0]), rel=1e-4)
+    assert second == pytest.approx(r[0] ** 2 * curvature)
+
+    def with_expertise(level):
+        return bernoulli_density(x, compose_bernoulli(np.r_[level, e[1:]], mu_k))
+
+    found = bernoulli_expertise_derivative(x, mu, mu_k[0], e.sum())
+    assert found == pytest.approx(slope(with_expertise, e[0]), rel=1e-3, abs=1e-8)
+
+
+@given(seeds)
+def test_gaussian_appendix_derivatives_match_finite_differences(seed):
+    rng = np.random.default_rng(seed)
+    x, e = rng.normal(), rng.uniform(0.2, 3, 4)
+    mu_k, v_k = rng.normal(0, 1, 4), rng.uniform(0.2, 2, 4)
+    mu, v = compose_gaussian(e, mu_k, v_k)
+
+    by_mean, by_variance = gaussian_score(x, mu, v)
+    assert by_mean == pytest.approx(
+        slope(lambda m: gaussian_density(x, m, v), mu), rel=1e-4, abs=1e-7
+    )
+    assert by_variance == pytest.approx(
+        slope(lambda w: gaussian_density(x, mu, w), v), rel=1e-4, abs=1e-7
+    )
+
+    def with_expertise(level):
+        return gaussian_density(x, *compose_gaussian(np.r_[level, e[1:]], mu_k, v_k))
+
+    found = gaussian_expertise_derivative(x, mu, v, mu_k[0], v_k[0], e.sum())
+    assert found == pytest.approx(slope(with_expertise, e[0]), rel=1e-3, abs=1e-7)
+
+
+@given(seeds)
+def test_general_expertise_gradient_contains_both_appendix_formulas(seed):
+    rng = np.random.default_rng(seed)
+    n_rows, n_experts, n_features = 3, 4, 5
+    shape = (n_experts, n_features)
+    e = rng.uniform(0.2, 3, shape)
+    r = np.broadcast_to(e / e.sum(axis=0), (n_rows, *shape))
+
+    bernoulli = Bernoulli()
+    x = rng.integers(0, 2, (n_rows, n_features))
+    mu_k = rng.uniform(0.1, 0.9, shape)
+    mu = (r[0] * mu_k).sum(axis=0)
+    found = bernoulli.expertise_gradient(
+        bernoulli.statistics(x)[:, :, None], mu[None, None, None], mu_k[None], r
+    )
+    expected = e * bernoulli_expertise_derivative(x[:, None], mu, mu_k, e.sum(axis=0))
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+    gaussian = Gaussian(centre=rng.normal(size=n_features), floor=1e-3)
+    y, m_k = rng.normal(size=(n_rows, n_features)), rng.normal(size=shape)
+    v_k = rng.uniform(0.2, 2, shape)
+    m = (r[0] * m_k).sum(axis=0)
+    v = (r[0] * (v_k + m_k**2)).sum(axis=0) - m**2
+    eta_k = gaussian.from_moments(m_k, v_k)
+    eta = np.einsum("kd,skd->sd", r[0], eta_k)
+    found = gaussian.expertise_gradient(
+        gaussian.statistics(y)[:, :, None], eta[:, None, None], eta_k, r
+    )
+    expected = e * gaussian_expertise_derivative(y[:, None], m, v, m_k, v_k, e.sum(axis=0))
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9)
+
+
+@given(seeds)
+def test_pull_is_the_gradient_in_mean_parameters(seed):
+    rng = np.random.default_rng(seed)
+    gaussian = Gaussian(centre=np.zeros(1), floor=1e-3)
+    eta = gaussian.from_moments(rng.normal(size=(1, 1)), rng.uniform(0.3, 2, (1, 1)))
+    T = gaussian.statistics(rng.normal(size=(1, 1)))
+    pull = gaussian.pull(T, eta)
+    for s in range(2):
+        direction = np.zeros_like(eta)
+        direction[s] = 1
+        expected = slope(lambda t, d=direction: gaussian.log_density(T, eta + t * d)[0, 0], 0.0)
+        assert pull[s, 0, 0] == pytest.approx(expected, rel=1e-4, abs=1e-6)
+
+
+@given(seeds)
+def test_updates_are_eq_5_and_6(seed):
+    rng = np.random.default_rng(seed)
+    n_rows, shape, epsilon = 9, (3, 4), 0.7
+    r = rng.uniform(0, 1, (n_rows, *shape))
+    y = rng.normal(100, 1, (n_rows, 4))
+    moments = column_moments(y)
+    family = Gaussian.for_data(moments, variance_floor=1e-9)
+    T = family.statistics(y)
+    eta = family.update(
+        r.sum(axis=0), np.einsum("nkd,snd->skd", r, T), family.population(moments), epsilon
+    )
+    total = r.sum(axis=0) + epsilon
+    mu = ((r * y[:, None]).sum(axis=0) + epsilon * y.mean(axis=0)) / total
+    spread = (r * (y[:, None] - mu) ** 2).sum(axis=0)
+    np.testing.assert_allclose(family.mean(eta), mu, rtol=1e-12)
+    np.testing.assert_allclose(
+        family.variance(eta), (spread + epsilon * y.var(axis=0)) / total, rtol=1e-9
+    )
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e6])
+def test_moments_of_blocks_add_up_without_losing_digits(offset):
+    y = np.random.default_rng(0).normal(offset, 1, (50, 3))
+    both = column_moments(y[:13]) + column_moments(y[13:])
+    np.testing.assert_allclose(both.mean, y.mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(both.variance, y.var(axis=0), rtol=1e-8)
+    assert both.n_rows == 50
+
+
+def test_auto_chooses_by_the_values():
+    assert make_family("auto", column_moments(np.eye(3, dtype=bool))).name == "bernoulli"
+    assert make_family("auto", column_moments(np.eye(3) / 2)).name == "gaussian"
+    with pytest.raises(ValueError, match="family must be"):
+        make_family("poison", column_moments(np.eye(3)))
+
+
+def test_variance_floor_is_relative_to_the_data():
+    y = np.random.default_rng(0).normal(0, 10, (400, 6))
+    floor = Gaussian.for_data(column_moments(y), variance_floor=0.5).floor
+    assert floor == pytest.approx(50, rel=0.1)
+    assert Gaussian.for_data(column_moments(np.ones((4, 2))), variance_floor=0.5).floor > 0
+
+
+def test_bernoulli_names_the_first_value_that_is_not_binary():
+    X = np.zeros((3, 2))
+    X[1, 1] = 0.5
+    with pytest.raises(ValueError, match=r"0\.5.* in row 1, column 1"):
+        Bernoulli().check(X)
+
+
+def test_draws_follow_their_parameters():
+    rng = np.random.RandomState(0)
+    x = Bernoulli().draw(np.full((1, 20_000, 1), 0.3), rng)
+    assert x.mean() == pytest.approx(0.3, abs=0.02)
+    gaussian = Gaussian(centre=np.array([5.0]), floor=1e-3)
+    eta = np.broadcast_to(gaussian.from_moments(np.array([[7.0]]), np.array([[4.0]])), (2, 20_000, 1))
+    y = gaussian.draw(eta, rng)
+    assert y.mean() == pytest.approx(7, abs=0.1)
+    assert y.var() == pytest.approx(4, rel=0.05)
