@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from numbers import Integral, Real
-
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,21 +14,18 @@ from sklearn.base import (
     DensityMixin,
     TransformerMixin,
 )
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import Tags, check_array, check_random_state
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dynpart.composition import compose_hard, owners
-from dynpart.engines import ENGINES, Codes, Engine, Experts, PursuitRule, make_engine
-from dynpart.families import ColumnMoments, Family, column_moments, make_family
+from dynpart.engines import ENGINES, Codes, Experts, PursuitRule, make_engine
+from dynpart.families import make_family
 from dynpart.families._moments import row_blocks
-from dynpart.learning import Annealed, Fit, Paper, Plan, learn
-from dynpart.learning._objective import (
-    activation_probabilities,
-    log_prior,
-    penalised_objective,
-)
+from dynpart.learning import Annealed, Fit, Paper, Plan, Task, fit_experts
+from dynpart.learning._objective import activation_probabilities, log_prior
+from dynpart.progress import fit_progress
+from dynpart.validation import check_codes, check_limits, checked_moments
 
 PLANS: dict[str, type] = {"annealed": Annealed, "paper": Paper}
 DTYPES = [np.float64, np.float32, np.uint8, np.bool_]
@@ -138,7 +134,7 @@ class DynamicPartitionModel(
     True
     """
 
-    _parameter_constraints: dict = {
+    _parameter_constraints: ClassVar[dict] = {
         "n_experts": [Interval(Integral, 1, None, closed="left")],
         "family": [StrOptions({"auto", "bernoulli", "gaussian"})],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -209,70 +205,48 @@ class DynamicPartitionModel(
         self : DynamicPartitionModel
         """
         self._validate_params()
-        self._check_limits()
-        X = validate_data(self, X, dtype=DTYPES, order="C", ensure_min_samples=1)
-        moments = _checked_moments(X)
+        check_limits(self.n_experts, n_active=self.n_active, max_active=self.max_active)
+        rows: NDArray = validate_data(self, X, dtype=DTYPES, order="C", ensure_min_samples=1)
+        moments = checked_moments(rows)
         family = make_family(self.family, moments, variance_floor=self.variance_floor)
-        family.check(X)
+        family.check(rows)
         plan: Plan = PLANS[self.learning]() if isinstance(self.learning, str) else self.learning
-        engine = make_engine(self.engine)
-        rng = check_random_state(self.random_state)
-
-        best_score = -np.inf
-        for _ in range(self.n_init):
-            fit = self._single_fit(engine, X, moments, family, plan, rng)
-            codes = engine.pursue(X, fit.experts, self._rule())
-            score = penalised_objective(
-                codes.summary(self.n_experts),
-                fit.experts,
-                family.population(moments),
-                plan.epsilon,
-                moments.n_rows,
+        task = Task(make_engine(self.engine), rows, moments, *self._limits())
+        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        with fit_progress(self.verbose, self.max_iter, self.n_init) as report:
+            fit = fit_experts(
+                task,
+                plan,
+                family,
+                n_experts=self.n_experts,
+                n_iter=self.max_iter,
+                n_init=self.n_init,
+                seed=seed,
+                rule=self._rule(),
+                report=report,
             )
-            if score > best_score:
-                best_score, best_fit, best_codes = score, fit, codes
-        self._keep(family, best_fit, best_codes)
+        codes = fit.codes
+        if self.activation_cost == "prior":
+            # The prior that charges for activations is the one of codes found without charge.
+            probabilities = activation_probabilities(codes.summary(self.n_experts))
+            codes = task.engine.pursue(rows, fit.experts, self._rule(probabilities))
+        self._keep(fit, codes)
         return self
 
-    def _single_fit(
-        self,
-        engine: Engine,
-        X: NDArray,
-        moments: ColumnMoments,
-        family: Family,
-        plan: Plan,
-        rng: np.random.RandomState,
-    ) -> Fit:
-        fewest, most = self._limits()
-        return learn(
-            engine,
-            X,
-            moments,
-            plan.start(family, moments, self.n_experts, rng),
-            plan,
-            n_iter=self.max_iter,
-            min_active=fewest,
-            max_active=most,
-            rng=rng,
-        )
-
-    def _keep(self, family: Family, fit: Fit, codes: Codes) -> None:
+    def _keep(self, fit: Fit, codes: Codes) -> None:
         experts = fit.experts
-        self.family_ = family
-        self.means_ = family.mean(experts.eta)
-        if family.n_statistics > 1:
-            self.variances_ = family.variance(experts.eta)
+        self.family_ = experts.family
+        self.means_ = experts.family.mean(experts.eta)
+        if experts.family.n_statistics > 1:
+            self.variances_ = experts.family.variance(experts.eta)
         elif hasattr(self, "variances_"):
             del self.variances_
         self.expertise_ = np.exp2(experts.log2_expertise)
         self.history_ = fit.history
         self.objective_history_ = np.array([record.joint for record in fit.history])
         self.n_iter_ = len(fit.history)
-        summary = codes.summary(self.n_experts)
-        self.activation_probabilities_ = activation_probabilities(summary)
+        self.activation_probabilities_ = activation_probabilities(codes.summary(self.n_experts))
         self._n_features_out = self.n_experts
-        if summary.n_rows > 1 and summary.usage.sum() == summary.n_rows < self._limits()[1]:
-            warnings.warn("one expert per row", ConvergenceWarning, stacklevel=3)
 
     # ---------------------------------------------------------------- encoding
 
@@ -302,15 +276,15 @@ class DynamicPartitionModel(
         Pursuit
             Orders of activation with the log-likelihood after each step.
         """
-        X, codes = self._encode(X)
+        rows, codes = self._encode(X)
         n_steps = int(codes.n_active.max())
         order = codes.order[:, :n_steps].astype(np.int32)
         path = np.full(order.shape, np.nan)
         active = np.zeros((len(order), self.n_experts), dtype=bool)
         for step in range(n_steps):
-            rows = np.flatnonzero(order[:, step] >= 0)
-            active[rows, order[rows, step]] = True
-            path[rows, step] = self._log_likelihood(X[rows], active[rows])
+            running = np.flatnonzero(order[:, step] >= 0)
+            active[running, order[running, step]] = True
+            path[running, step] = self._log_likelihood(rows[running], active[running])
         return Pursuit(order, path)
 
     def score_samples(self, X: ArrayLike) -> NDArray[np.float64]:
@@ -326,9 +300,11 @@ class DynamicPartitionModel(
         -------
         ndarray of shape (n_rows,)
         """
-        X, codes = self._encode(X)
+        rows, codes = self._encode(X)
         active = codes.active(self.n_experts)
-        return self._log_likelihood(X, active) + log_prior(active, self.activation_probabilities_)
+        return self._log_likelihood(rows, active) + log_prior(
+            active, self.activation_probabilities_
+        )
 
     def score(self, X: ArrayLike, y: None = None) -> float:
         """Mean of :meth:`score_samples`, a lower bound of the mean log P(x).
@@ -389,11 +365,10 @@ class DynamicPartitionModel(
         -------
         ndarray of shape (n_rows,)
         """
-        X = self._checked_rows(X)
-        active = self._checked_codes(H)
-        if len(X) != len(active):
-            raise ValueError(f"X and H must have as many rows, found {len(X)} and {len(active)}")
-        return self._log_likelihood(X, active)
+        rows, active = self._checked_rows(X), self._checked_codes(H)
+        if len(rows) != len(active):
+            raise ValueError(f"X and H must have as many rows, found {len(rows)} and {len(active)}")
+        return self._log_likelihood(rows, active)
 
     def sample(
         self, n_samples: int = 1, random_state: int | np.random.RandomState | None = None
@@ -410,8 +385,8 @@ class DynamicPartitionModel(
         X : ndarray of shape (n_samples, n_features)
         """
         check_is_fitted(self)
-        if not isinstance(n_samples, Integral) or n_samples < 1:
-            raise ValueError(f"n_samples must be an integer of at least 1, got {n_samples!r}")
+        if n_samples < 1:
+            raise ValueError(f"n_samples must be at least 1, got {n_samples!r}")
         rng = check_random_state(random_state)
         active = rng.uniform(size=(n_samples, self.n_experts)) < self.activation_probabilities_
         # An empty code explains nothing: the likeliest expert speaks alone.
@@ -428,24 +403,11 @@ class DynamicPartitionModel(
             return self.n_active, self.n_active
         return 1, self.n_experts if self.max_active is None else self.max_active
 
-    def _check_limits(self) -> None:
-        if self.n_active is not None and self.max_active is not None:
-            raise ValueError(
-                "n_active and max_active exclude each other, got "
-                f"n_active={self.n_active} and max_active={self.max_active}"
-            )
-        for name in ("n_active", "max_active"):
-            value = getattr(self, name)
-            if value is not None and value > self.n_experts:
-                raise ValueError(
-                    f"{name} must be at most n_experts={self.n_experts}, got {name}={value}"
-                )
-
     def _rule(self, probabilities: NDArray[np.float64] | None = None) -> PursuitRule:
         """How rows are encoded; without probabilities a prior cost is not yet known."""
         fewest, most = self._limits()
         cost = np.zeros(self.n_experts)
-        if self.activation_cost != "prior":
+        if not isinstance(self.activation_cost, str):
             cost += self.activation_cost
         elif probabilities is not None:
             cost -= np.log(probabilities) - np.log1p(-probabilities)
@@ -457,59 +419,31 @@ class DynamicPartitionModel(
         return Experts(self.family_, eta, np.log2(self.expertise_))
 
     def _encode(self, X: ArrayLike) -> tuple[NDArray, Codes]:
-        X = self._checked_rows(X)
+        rows = self._checked_rows(X)
         rule = self._rule(self.activation_probabilities_)
-        return X, make_engine(self.engine).pursue(X, self._experts(), rule)
+        return rows, make_engine(self.engine).pursue(rows, self._experts(), rule)
 
-    def _log_likelihood(
-        self, X: NDArray, active: NDArray[np.bool_]
-    ) -> NDArray[np.float64]:
+    def _log_likelihood(self, rows: NDArray, active: NDArray[np.bool_]) -> NDArray[np.float64]:
         experts = self._experts()
         family = experts.family
 
         def of_block(block: slice) -> NDArray[np.float64]:
             eta = compose_hard(experts.eta, owners(experts.ranks, active[block]))
-            return family.log_density(family.statistics(X[block]), eta).sum(axis=1)
+            return family.log_density(family.statistics(rows[block]), eta).sum(axis=1)
 
-        return np.concatenate([of_block(block) for block in row_blocks(*X.shape)])
+        return np.concatenate([of_block(block) for block in row_blocks(*rows.shape)])
 
     def _checked_rows(self, X: ArrayLike) -> NDArray:
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=DTYPES, order="C", reset=False)
-        self.family_.check(X)
-        return X
+        rows: NDArray = validate_data(self, X, dtype=DTYPES, order="C", reset=False)
+        self.family_.check(rows)
+        return rows
 
     def _checked_codes(self, H: ArrayLike) -> NDArray[np.bool_]:
         check_is_fitted(self)
-        H = check_array(H, dtype=None, input_name="H")
-        if H.shape[1] != self.n_experts:
-            raise ValueError(
-                f"H must have one column per expert ({self.n_experts}), found {H.shape[1]}"
-            )
-        if not np.isin(H, (0, 1)).all():
-            raise ValueError("H must hold only 0 and 1, found other values")
-        active = H.astype(bool)
-        empty = np.flatnonzero(~active.any(axis=1))
-        if len(empty):
-            raise ValueError(
-                f"H must have an active expert in every row, found none in row {empty[0]}"
-            )
-        return active
+        return check_codes(H, self.n_experts)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = []
         return tags
-
-
-def _checked_moments(X: NDArray) -> ColumnMoments:
-    with np.errstate(over="ignore", invalid="ignore"):
-        moments = column_moments(X)
-    if not np.isfinite(moments.variance).all():
-        column = int(np.flatnonzero(~np.isfinite(moments.variance))[0])
-        raise ValueError(
-            f"X holds values too large to square (column {column}); rescale the data"
-        )
-    return moments
-
-

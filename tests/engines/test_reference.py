@@ -26,9 +26,7 @@ def likelihood(experts, x, active_set):
 def mixture_likelihood(experts, x, active_set):
     """Log of eq. 4 for one row: a mixture per variable."""
     k = list(active_set)
-    log_density = experts.family.log_density(
-        experts.family.statistics(x[None]), experts.eta[:, k]
-    )
+    log_density = experts.family.log_density(experts.family.statistics(x[None]), experts.eta[:, k])
     weight = np.exp2(experts.log2_expertise[k])
     return np.log((weight * np.exp(log_density)).sum(axis=0) / weight.sum(axis=0)).sum()
 
@@ -38,7 +36,9 @@ def literal_pursuit(score, n_experts, fewest, most, cost):
     chosen = []
     while len(chosen) < most:
         now = score(chosen) if chosen else 0.0
-        gains = {k: score([*chosen, k]) - now - cost[k] for k in range(n_experts) if k not in chosen}
+        gains = {
+            k: score([*chosen, k]) - now - cost[k] for k in range(n_experts) if k not in chosen
+        }
         best = max(gains, key=lambda k: (round(gains[k], 9), -k))
         if len(chosen) >= fewest and gains[best] <= MARGIN:
             break
@@ -57,7 +57,9 @@ def test_pursuit_is_the_literal_one(problem, smoothed, data):
     codes = ENGINE.pursue(rows, experts, rule)
     score = mixture_likelihood if smoothed else likelihood
     for x, order, value in zip(rows, codes.order, codes.log_likelihood, strict=True):
-        expected = literal_pursuit(lambda s, x=x: score(experts, x, s), n_experts, fewest, most, cost)
+        expected = literal_pursuit(
+            lambda s, x=x: score(experts, x, s), n_experts, fewest, most, cost
+        )
         assert list(order[order >= 0]) == expected
         assert value == pytest.approx(likelihood(experts, x, expected), rel=1e-9)
 
@@ -92,9 +94,7 @@ def test_permuting_variables_changes_no_code_and_permutes_sums(problem, seed):
     moved = type(experts)(family, experts.eta[:, :, shuffle], experts.log2_expertise[:, shuffle])
     rule = make_rule(experts.n_experts)
     codes = ENGINE.pursue(rows, experts, rule)
-    np.testing.assert_array_equal(
-        codes.order, ENGINE.pursue(rows[:, shuffle], moved, rule).order
-    )
+    np.testing.assert_array_equal(codes.order, ENGINE.pursue(rows[:, shuffle], moved, rule).order)
     sums = ENGINE.responsibility_sums(rows, experts, codes)
     moved_sums = ENGINE.responsibility_sums(rows[:, shuffle], moved, codes)
     np.testing.assert_allclose(moved_sums.weight, sums.weight[:, shuffle], rtol=1e-12)
@@ -109,9 +109,7 @@ def test_permuting_experts_permutes_codes(seed, family_name):
     experts = make_experts(rng, family_name)  # no ties: the tie rule goes by index
     rows = make_rows(rng, experts)
     shuffle = rng.permutation(experts.n_experts)
-    moved = type(experts)(
-        experts.family, experts.eta[:, shuffle], experts.log2_expertise[shuffle]
-    )
+    moved = type(experts)(experts.family, experts.eta[:, shuffle], experts.log2_expertise[shuffle])
     rule = make_rule(experts.n_experts)
     h = ENGINE.pursue(rows, experts, rule).active(experts.n_experts)
     moved_h = ENGINE.pursue(rows, moved, rule).active(experts.n_experts)

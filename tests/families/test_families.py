@@ -207,7 +207,9 @@ def test_draws_follow_their_parameters():
     x = Bernoulli().draw(np.full((1, 20_000, 1), 0.3), rng)
     assert x.mean() == pytest.approx(0.3, abs=0.02)
     gaussian = Gaussian(centre=np.array([5.0]), floor=1e-3)
-    eta = np.broadcast_to(gaussian.from_moments(np.array([[7.0]]), np.array([[4.0]])), (2, 20_000, 1))
+    eta = np.broadcast_to(
+        gaussian.from_moments(np.array([[7.0]]), np.array([[4.0]])), (2, 20_000, 1)
+    )
     y = gaussian.draw(eta, rng)
     assert y.mean() == pytest.approx(7, abs=0.1)
     assert y.var() == pytest.approx(4, rel=0.05)

@@ -158,9 +158,7 @@ class ResponsibilitySums:
     statistics: Array
 
     def __add__(self, other: ResponsibilitySums) -> ResponsibilitySums:
-        return ResponsibilitySums(
-            self.weight + other.weight, self.statistics + other.statistics
-        )
+        return ResponsibilitySums(self.weight + other.weight, self.statistics + other.statistics)
 
 
 class Engine(Protocol):

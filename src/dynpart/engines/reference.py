@@ -29,6 +29,7 @@ class ReferenceEngine:
     name = "reference"
 
     def take(self, rows: NDArray, indices: NDArray[np.intp]) -> NDArray:
+        """The rows with these indices."""
         return rows[indices]
 
     def pursue(self, rows: NDArray, experts: Experts, rule: PursuitRule) -> Codes:
@@ -46,9 +47,7 @@ class ReferenceEngine:
         def of_block(block: slice) -> GradientSums:
             r, T = _responsibilities_and_statistics(rows, experts, codes, block)
             eta = compose_smoothed(experts.eta, r)
-            g = experts.family.expertise_gradient(
-                T[:, :, None], eta[:, :, None], experts.eta, r
-            )
+            g = experts.family.expertise_gradient(T[:, :, None], eta[:, :, None], experts.eta, r)
             return GradientSums(g.sum(axis=0), (g * g).sum(axis=0))
 
         return reduce(add, map(of_block, _blocks(rows, experts)))

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dynpart.engines import Codes, Engine, Experts, PursuitRule
-from dynpart.families import ColumnMoments, Family
+from dynpart.engines import Engine, Experts, GradientSums, PursuitRule
+from dynpart.families import ColumnMoments
 from dynpart.learning._objective import joint_objective, penalised_objective
 from dynpart.learning._plans import Plan, Step
 
@@ -48,97 +48,110 @@ class IterationRecord:
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
-    """A finished run of the learner."""
+class LearnerState:
+    """Where a run of the learner stands: all it takes to go on from here, to the last bit.
+
+    Attributes
+    ----------
+    experts : Experts
+    history : tuple of IterationRecord
+        One record per finished iteration.
+    """
 
     experts: Experts
-    history: tuple[IterationRecord, ...]
+    history: tuple[IterationRecord, ...] = ()
 
 
-def learn(
-    engine: Engine,
-    rows: Any,
-    moments: ColumnMoments,
-    start: Experts,
-    plan: Plan,
-    *,
-    n_iter: int,
-    min_active: int = 1,
-    max_active: int | None = None,
-    rng: np.random.RandomState,
-    report: Callable[[IterationRecord], None] | None = None,
-) -> Fit:
-    """Learn experts from rows by following a plan.
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What is learnt from: rows in an engine's hands, what is known of them, and the limits.
 
-    Parameters
+    Attributes
     ----------
     engine : Engine
     rows : object
         The data, as the engine holds it.
     moments : ColumnMoments
         Means and variances of the same data.
-    start : Experts
-    plan : Plan
-    n_iter : int
     min_active, max_active : int
         Limits on active experts per row, on top of the plan's own floor.
-    rng : RandomState
-        Draws the rows of each iteration.
-    report : callable, optional
-        Called with each finished iteration's record.
-
-    Returns
-    -------
-    Fit
+    diffuse : callable or None
+        Lets evidence flow between neighbouring variables; takes and returns (n_experts,
+        n_features).
     """
-    experts = start
-    population = start.family.population(moments)
-    most = start.n_experts if max_active is None else max_active
-    history = []
-    for t, step in enumerate(plan.steps(n_iter, moments.n_rows, start.n_experts, most)):
-        batch = rows
-        if step.n_rows is not None:
-            drawn = rng.randint(moments.n_rows, size=step.n_rows)
-            batch = engine.take(rows, np.sort(drawn))
-        floor = min(most, max(min_active, step.min_active))
-        rule = PursuitRule(floor, most, np.zeros(start.n_experts), smoothed=step.smoothed)
-        codes = engine.pursue(batch, experts, rule)
-        summary = codes.summary(start.n_experts)
-        before = experts
-        for _ in range(step.n_updates):
-            experts = update_expertise(engine, batch, experts, codes, plan, step, summary.n_rows)
-            experts = update_experts(engine, batch, experts, codes, population, plan.epsilon)
-        record = IterationRecord(
-            t,
-            summary.n_rows,
-            joint_objective(summary),
-            penalised_objective(summary, before, population, plan.epsilon, moments.n_rows),
-            float(summary.usage.sum() / summary.n_rows),
-            *_changes(before, experts, moments),
-            step,
-        )
-        history.append(record)
-        if report is not None:
-            report(record)
-    return Fit(break_ties(experts), tuple(history))
+
+    engine: Engine
+    rows: Any
+    moments: ColumnMoments
+    min_active: int
+    max_active: int
+    diffuse: Callable[[Array], Array] | None = None
+
+
+def iterate(
+    task: Task, plan: Plan, state: LearnerState, *, n_iter: int, seed: int
+) -> Iterator[LearnerState]:
+    """Follow a plan from `state` to its end, yielding the state after each iteration.
+
+    Iteration t draws its rows from a generator seeded by (`seed`, t) alone, so a run that was
+    stopped goes on exactly as if it had not been.
+    """
+    n_experts = state.experts.n_experts
+    steps = plan.steps(n_iter, task.moments.n_rows, n_experts, task.max_active)
+    for t in range(len(state.history), len(steps)):
+        state = _iteration(task, plan, state, steps[t], np.random.default_rng((seed, t)))
+        yield state
+
+
+def _iteration(
+    task: Task, plan: Plan, state: LearnerState, step: Step, rng: np.random.Generator
+) -> LearnerState:
+    engine, moments, experts = task.engine, task.moments, state.experts
+    population = experts.family.population(moments)
+    rows = task.rows
+    if step.n_rows is not None:
+        rows = engine.take(rows, np.sort(rng.integers(moments.n_rows, size=step.n_rows)))
+    codes = engine.pursue(rows, experts, _rule(task, step, experts.n_experts))
+    summary = codes.summary(experts.n_experts)
+    for _ in range(step.n_updates):
+        evidence = engine.gradient_sums(rows, experts, codes)
+        experts = update_expertise(experts, _diffused(evidence, task), plan, step, summary.n_rows)
+        sums = engine.responsibility_sums(rows, experts, codes)
+        eta = experts.family.update(sums.weight, sums.statistics, population, plan.epsilon)
+        experts = replace(experts, eta=eta)
+    before = state.experts
+    opinions = np.abs(experts.family.mean(experts.eta) - before.family.mean(before.eta)).mean()
+    scale = np.sqrt(moments.variance.mean()) or 1.0
+    record = IterationRecord(
+        iteration=len(state.history),
+        n_rows=summary.n_rows,
+        joint=joint_objective(summary),
+        penalised=penalised_objective(summary, before, population, plan.epsilon, moments.n_rows),
+        mean_active=float(summary.usage.sum() / summary.n_rows),
+        opinion_change=float(opinions / scale),
+        expertise_change=float(np.abs(experts.log2_expertise - before.log2_expertise).mean()),
+        step=step,
+    )
+    return LearnerState(experts, (*state.history, record))
+
+
+def _rule(task: Task, step: Step, n_experts: int) -> PursuitRule:
+    floor = min(task.max_active, max(task.min_active, step.min_active))
+    return PursuitRule(floor, task.max_active, np.zeros(n_experts), smoothed=step.smoothed)
+
+
+def _diffused(evidence: GradientSums, task: Task) -> GradientSums:
+    if task.diffuse is None:
+        return evidence
+    return GradientSums(task.diffuse(evidence.first), task.diffuse(evidence.second))
 
 
 def update_expertise(
-    engine: Engine, rows: Any, experts: Experts, codes: Codes, plan: Plan, step: Step, n_rows: int
+    experts: Experts, evidence: GradientSums, plan: Plan, step: Step, n_rows: int
 ) -> Experts:
     """Section 2.2.3: more expertise where the likelihood wants it, less where it does not."""
-    evidence = engine.gradient_sums(rows, experts, codes)
     moved = experts.log2_expertise + plan.expertise_change(evidence, n_rows)
     return replace(experts, log2_expertise=np.clip(moved, -step.log2_bound, step.log2_bound))
-
-
-def update_experts(
-    engine: Engine, rows: Any, experts: Experts, codes: Codes, population: Array, epsilon: float
-) -> Experts:
-    """Section 2.2.2: responsibility-weighted averages (eq. 5 and 6)."""
-    sums = engine.responsibility_sums(rows, experts, codes)
-    eta = experts.family.update(sums.weight, sums.statistics, population, epsilon)
-    return replace(experts, eta=eta)
 
 
 def break_ties(experts: Experts) -> Experts:
@@ -147,11 +160,3 @@ def break_ties(experts: Experts) -> Experts:
     place = variance.argsort(axis=0, kind="stable").argsort(axis=0)
     nudge = 1e-6 * place / experts.n_experts
     return replace(experts, log2_expertise=experts.log2_expertise - nudge)
-
-
-def _changes(before: Experts, after: Experts, moments: ColumnMoments) -> tuple[float, float]:
-    family: Family = after.family
-    scale = float(np.sqrt(moments.variance.mean())) or 1.0
-    opinion = np.abs(family.mean(after.eta) - family.mean(before.eta)).mean() / scale
-    expertise = np.abs(after.log2_expertise - before.log2_expertise).mean()
-    return float(opinion), float(expertise)

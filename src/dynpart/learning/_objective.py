@@ -12,7 +12,7 @@ Array = NDArray[np.float64]
 
 def activation_probabilities(summary: CodeSummary) -> Array:
     """How often each expert is active, kept off 0 and 1 by half a row, shape (n_experts,)."""
-    return (summary.usage + 0.5) / (summary.n_rows + 1.0)
+    return (summary.usage.astype(np.float64) + 0.5) / (summary.n_rows + 1)
 
 
 def log_prior(active: NDArray, probabilities: Array) -> Array:

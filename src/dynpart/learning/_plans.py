@@ -50,7 +50,7 @@ class Plan(Protocol):
     epsilon: float
 
     def start(
-        self, family: Family, moments: ColumnMoments, n_experts: int, rng: np.random.RandomState
+        self, family: Family, moments: ColumnMoments, n_experts: int, rng: np.random.Generator
     ) -> Experts:
         """Experts to begin with."""
 
@@ -65,7 +65,7 @@ def random_start(
     family: Family,
     moments: ColumnMoments,
     n_experts: int,
-    rng: np.random.RandomState,
+    rng: np.random.Generator,
     *,
     spread: float,
 ) -> Experts:
@@ -93,7 +93,7 @@ class Paper:
     name: ClassVar[str] = "paper"
 
     def start(
-        self, family: Family, moments: ColumnMoments, n_experts: int, rng: np.random.RandomState
+        self, family: Family, moments: ColumnMoments, n_experts: int, rng: np.random.Generator
     ) -> Experts:
         return random_start(family, moments, n_experts, rng, spread=1.0)
 
@@ -126,7 +126,7 @@ class Annealed:
     name: ClassVar[str] = "annealed"
 
     def start(
-        self, family: Family, moments: ColumnMoments, n_experts: int, rng: np.random.RandomState
+        self, family: Family, moments: ColumnMoments, n_experts: int, rng: np.random.Generator
     ) -> Experts:
         return random_start(family, moments, n_experts, rng, spread=0.5)
 

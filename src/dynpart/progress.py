@@ -1,0 +1,73 @@
+"""Progress on the terminal: a bar for those who wait, lines for those who read logs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from dynpart.learning import IterationRecord
+
+
+@contextmanager
+def fit_progress(
+    verbose: int, n_iter: int, n_init: int
+) -> Iterator[Callable[[IterationRecord], None] | None]:
+    """Yield what to call with each iteration's record: None, a live bar or a printer of lines."""
+    if not verbose:
+        yield None
+    elif verbose > 1:
+        yield lambda record: print(describe(record), file=sys.stderr)
+    else:
+        with _bar("Learning", n_iter * n_init) as advance:
+            yield lambda record: advance(1, _short(record))
+
+
+@contextmanager
+def rows_progress(verbose: int, n_rows: int) -> Iterator[Callable[[int], None]]:
+    """Yield what to call with each finished number of rows."""
+    if not verbose:
+        yield lambda n: None
+    else:
+        with _bar("Encoding", n_rows) as advance:
+            yield lambda n: advance(n, "")
+
+
+@contextmanager
+def _bar(label: str, total: int) -> Iterator[Callable[[int, str], None]]:
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[note]}"),
+        console=Console(stderr=True),
+    ) as progress:
+        task = progress.add_task(label, total=total, note="")
+        yield lambda n, note: progress.update(task, advance=n, note=note)
+
+
+def _short(record: IterationRecord) -> str:
+    return f"{record.joint:.2f} nats a row, {record.mean_active:.1f} active"
+
+
+def describe(record: IterationRecord) -> str:
+    """One line of a log: what the iteration looked at, how good it was and what moved."""
+    step = record.step
+    return (
+        f"iteration {record.iteration + 1:3d}: joint {record.joint:.3f}, "
+        f"penalised {record.penalised:.3f} nats a row; {record.mean_active:.2f} active "
+        f"(floor {step.min_active}, {'smoothed' if step.smoothed else 'hard'}, "
+        f"{record.n_rows} rows, bound 2^{step.log2_bound:.1f}); "
+        f"opinions moved {record.opinion_change:.1e} sd, "
+        f"expertise {record.expertise_change:.1e} octaves"
+    )

@@ -1,0 +1,46 @@
+"""Checks of what users hand in, with errors that name the argument and what is accepted."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_array
+
+from dynpart.families import ColumnMoments, column_moments
+
+
+def check_limits(n_experts: int, *, n_active: int | None, max_active: int | None) -> None:
+    """Raise ValueError if more experts are asked active than exist, or in two ways at once."""
+    if n_active is not None and max_active is not None:
+        raise ValueError(
+            "n_active and max_active exclude each other, got "
+            f"n_active={n_active} and max_active={max_active}"
+        )
+    for name, value in (("n_active", n_active), ("max_active", max_active)):
+        if value is not None and value > n_experts:
+            raise ValueError(f"{name} must be at most n_experts={n_experts}, got {name}={value}")
+
+
+def check_codes(H: ArrayLike, n_experts: int) -> NDArray[np.bool_]:
+    """Binary codes as booleans, shape (n_rows, n_experts), with someone active in every row."""
+    codes: NDArray = check_array(H, dtype=None, input_name="H")
+    if codes.shape[1] != n_experts:
+        raise ValueError(f"H must have one column per expert ({n_experts}), found {codes.shape[1]}")
+    wrong = ~np.isin(codes, (0, 1))
+    if wrong.any():
+        raise ValueError(f"H must hold only 0 and 1, found {codes[wrong][0]!r}")
+    active = codes.astype(bool)
+    empty = np.flatnonzero(~active.any(axis=1))
+    if len(empty):
+        raise ValueError(f"H must have an active expert in every row, found none in row {empty[0]}")
+    return active
+
+
+def checked_moments(X: NDArray) -> ColumnMoments:
+    """Column moments, or ValueError where squares of the values overflow."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        moments = column_moments(X)
+    overflow = np.flatnonzero(~np.isfinite(moments.variance))
+    if len(overflow):
+        raise ValueError(f"X holds values too large to square (column {overflow[0]}); rescale it")
+    return moments
