@@ -1,5 +1,6 @@
 """Where a published file is: in a folder the user names, or downloaded and verified. Reads none."""
 
+import hashlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -84,6 +85,18 @@ def download(title: str, remote: RemoteFile) -> Path:
         f"Without a connection, put {remote.name} ({remote.checksum}) into {cache!r}, or into any "
         f"folder named by folder=... or the environment variable {FOLDER_VARIABLE}."
     )
+
+
+def verify(path: Path, remote: RemoteFile) -> None:
+    """Refuse a local file that is not, byte by byte, the published one."""
+    algorithm, expected = remote.checksum.split(":")
+    with path.open("rb") as stream:
+        found = hashlib.file_digest(stream, algorithm).hexdigest()
+    if found != expected:
+        raise ValueError(
+            f"{path} is not the published {remote.name} (damaged?): "
+            f"its {algorithm} is {found}, not {expected}"
+        )
 
 
 def _user_folder(folder: str | os.PathLike[str] | None) -> Path | None:

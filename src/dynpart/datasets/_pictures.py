@@ -4,7 +4,6 @@ import io
 import re
 import tarfile
 import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -81,8 +80,10 @@ def _contents(path: Path, pictures: PictureSet) -> Iterator[tuple[int, bytes]]:
                 if number and stream is not None:
                     _check_size(member.name, member.size)
                     yield number, stream.read()
-    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError) as error:
-        raise ValueError(f"{path} is truncated or damaged: {error}") from error
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+    except Exception as error:  # a damaged archive makes tarfile raise errors of many kinds
+        raise ValueError(f"{path} cannot be read (truncated or damaged?): {error}") from error
 
 
 @contextmanager
@@ -95,7 +96,7 @@ def _open_tar(path: Path) -> Iterator[tarfile.TarFile]:
     with zipfile.ZipFile(path) as wrapper:
         inner = [name for name in wrapper.namelist() if name.endswith("ObjectCategories.tar.gz")]
         if not inner:
-            raise ValueError(f"{path} holds no 101_ObjectCategories.tar.gz")
+            raise ValueError("holds no 101_ObjectCategories.tar.gz")
         with (
             wrapper.open(inner[0]) as stream,
             tarfile.open(fileobj=stream, mode="r|*") as archive,

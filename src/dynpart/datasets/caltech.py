@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynpart.datasets._dataset import ImageDataset, as_rows
-from dynpart.datasets._fetch import RemoteFile, find_file
+from dynpart.datasets._fetch import RemoteFile, find_file, verify
 from dynpart.datasets._formats import read_mat, read_npz
 from dynpart.datasets._pictures import PictureSet, read_pictures
 
@@ -180,6 +180,7 @@ def _silhouettes_npz(path: Path) -> _Silhouettes:
 
 def _silhouettes_mat(path: Path) -> _Silhouettes:
     """The same from the published file, whose rows hold the pixels column by column."""
+    verify(path, _SILHOUETTE_FILE)
     shapes: dict[str, tuple[int | None, ...]] = {"classnames": (1, None)}
     for split in _SPLITS:
         shapes |= {f"{split}_data": (None, 28 * 28), f"{split}_labels": (None, 1)}
