@@ -1,0 +1,312 @@
+"""A model comes back from its file as it went in; whatever else a file holds is refused."""
+
+import os
+import pickle
+import warnings
+from pathlib import Path
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from dynpart import DynamicPartitionModel
+from dynpart.datasets import make_pairs
+from dynpart.learning import Annealed
+from dynpart.persistence import ModelFileError, load, save
+
+GOLDEN = Path(__file__).parents[1] / "data"
+ARRAYS = ("means_", "expertise_", "activation_probabilities_", "objective_history_")
+
+
+def assert_same(one, other):
+    for name in ARRAYS:
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+    assert one.get_params() == other.get_params()
+    assert one.history_ == other.history_
+    assert one.n_iter_ == other.n_iter_
+    assert one.n_features_in_ == other.n_features_in_
+
+
+@pytest.fixture(params=["binary", "gaussian"])
+def model(request, binary_model, gaussian_model):
+    return {"binary": binary_model, "gaussian": gaussian_model}[request.param]
+
+
+def test_a_model_survives_the_round_trip_to_the_last_bit(model, tmp_path):
+    X = model.sample(50, random_state=0)
+    save(model, tmp_path / "m.dynpart")
+    back = load(tmp_path / "m.dynpart")
+    assert_same(model, back)
+    np.testing.assert_array_equal(back.transform(X), model.transform(X))
+    np.testing.assert_array_equal(back.score_samples(X), model.score_samples(X))
+    np.testing.assert_array_equal(back.sample(5, random_state=1), model.sample(5, random_state=1))
+    assert list(back.get_feature_names_out()) == list(model.get_feature_names_out())
+
+
+@pytest.mark.parametrize("way", [pickle, joblib], ids=["pickle", "joblib"])
+def test_pickle_and_joblib_work_as_for_any_estimator(model, way, tmp_path):
+    X = model.sample(20, random_state=0)
+    with (tmp_path / "m").open("wb") as file:
+        way.dump(model, file)
+    with (tmp_path / "m").open("rb") as file:
+        back = way.load(file)
+    assert_same(model, back)
+    np.testing.assert_array_equal(back.transform(X), model.transform(X))
+
+
+def test_names_of_variables_are_kept(tmp_path):
+    names = ["plain", "<script>alert(1)</script>", "umlaut ä\u2028", 'quote "\\', ""]
+    X = pd.DataFrame(np.eye(5, dtype=np.uint8), columns=names)
+    save(DynamicPartitionModel(2, max_iter=2, random_state=0).fit(X), tmp_path / "m")
+    back = load(tmp_path / "m")
+    assert list(back.feature_names_in_) == names
+    back.transform(X)
+    with pytest.raises(ValueError, match="names"):
+        back.transform(X.rename(columns={"plain": "other"}))
+
+
+def test_image_shape_is_kept(binary_model, tmp_path):
+    model = clone(binary_model).fit(make_pairs(2))
+    model.image_shape_ = (2, 2)
+    save(model, tmp_path / "m")
+    assert load(tmp_path / "m").image_shape_ == (2, 2)
+
+
+def test_objects_among_the_parameters_fall_back_to_defaults_with_a_warning(tmp_path):
+    model = DynamicPartitionModel(
+        2, max_iter=2, learning=Annealed(factor=3.0), random_state=np.random.RandomState(0)
+    ).fit(make_pairs(2))
+    save(model, tmp_path / "m")
+    with pytest.warns(UserWarning, match="was not stored") as caught:
+        back = load(tmp_path / "m")
+    assert len(caught) == 2
+    assert "learning=Annealed(factor=3.0" in str(caught[0].message)
+    assert back.learning == DynamicPartitionModel().learning
+    assert back.random_state is None
+    np.testing.assert_array_equal(back.means_, model.means_)
+
+
+def test_an_unfitted_model_is_not_saved(tmp_path):
+    with pytest.raises(NotFittedError):
+        save(DynamicPartitionModel(), tmp_path / "m")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_model_whose_parameters_contradict_it_is_not_saved(binary_model, tmp_path):
+    model = pickle.loads(pickle.dumps(binary_model)).set_params(n_experts=7)
+    with pytest.raises(ModelFileError, match="n_experts=7"):
+        save(model, tmp_path / "m")
+
+
+def test_a_model_that_could_not_be_loaded_is_not_saved(binary_model, tmp_path):
+    model = pickle.loads(pickle.dumps(binary_model))
+    model.expertise_ = np.full_like(model.expertise_, np.inf)
+    with pytest.raises(ModelFileError, match="'expertise' holds inf"):
+        save(model, tmp_path / "m")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["bernoulli", "gaussian"])
+def test_the_golden_files_of_format_1_load_for_ever(name):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = load(GOLDEN / f"golden-v1-{name}.dynpart")
+    expected = np.load(GOLDEN / f"golden-v1-{name}.npz")
+    np.testing.assert_array_equal(model.means_, expected["means"])
+    rows = pd.DataFrame(expected["rows"], columns=expected["names"])
+    np.testing.assert_array_equal(model.transform(rows), expected["codes"])
+    np.testing.assert_allclose(
+        model.log_likelihood(rows, expected["codes"]), expected["log_likelihood"]
+    )
+    assert list(model.feature_names_in_) == list(expected["names"])
+    assert len(model.history_) == model.n_iter_ == len(model.objective_history_)
+
+
+# ------------------------------------------------------------------ bad files
+
+
+@pytest.fixture
+def file(model, tmp_path):
+    path = tmp_path / "m.dynpart"
+    save(model, path)
+    return path
+
+
+def test_every_flipped_bit_is_noticed(binary_model, tmp_path):
+    path = tmp_path / "m"
+    save(binary_model, path)
+    content = path.read_bytes()
+    step = max(1, len(content) // 400)
+    for position in range(0, len(content), step):
+        damaged = bytearray(content)
+        damaged[position] ^= 1 << (position % 8)
+        path.write_bytes(damaged)
+        with pytest.raises(ModelFileError):
+            load(path)
+
+
+def test_every_truncation_is_noticed(file):
+    content = file.read_bytes()
+    for length in [*range(0, 40), *range(40, len(content), max(1, len(content) // 100))]:
+        file.write_bytes(content[:length])
+        with pytest.raises(ModelFileError):
+            load(file)
+
+
+def test_trailing_bytes_are_noticed(file):
+    file.write_bytes(file.read_bytes() + b"\0")
+    with pytest.raises(ModelFileError):
+        load(file)
+
+
+@given(st.binary(max_size=300))
+def test_foreign_bytes_are_refused(tmp_path_factory, content):
+    path = tmp_path_factory.getbasetemp() / "foreign"
+    path.write_bytes(content)
+    with pytest.raises(ModelFileError):
+        load(path)
+
+
+@pytest.mark.parametrize("size", [2**24 + 1, 2**40, 2**64 - 1])
+def test_a_huge_header_is_refused_before_it_is_read(size, tmp_path):
+    path = tmp_path / "m"
+    path.write_bytes(size.to_bytes(8, "little") + b"{" + b" " * 100)
+    with pytest.raises(ModelFileError, match="header"):
+        load(path)
+
+
+def test_a_huge_file_is_refused_before_it_is_read(tmp_path):
+    path = tmp_path / "m"
+    path.write_bytes((2).to_bytes(8, "little") + b"{}")
+    os.truncate(path, 2**40)  # a hole: takes no space
+    with pytest.raises(ModelFileError, match="max_bytes"):
+        load(path)
+
+
+def test_a_deep_metadata_text_is_refused(file):
+    from safetensors.numpy import save as save_tensors
+
+    words = {"dynpart": "[" * 100_000 + "]" * 100_000, "sha256": ""}
+    file.write_bytes(save_tensors({"means": np.ones((1, 1))}, words))
+    with pytest.raises(ModelFileError, match="metadata"):
+        load(file)
+
+
+def test_pickles_folders_pipes_and_other_safetensors_are_refused(model, tmp_path):
+    from safetensors.numpy import save_file
+
+    (tmp_path / "pickle").write_bytes(pickle.dumps(model))
+    save_file({"weight": np.ones(3)}, tmp_path / "weights")
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("pickle", "weights", "pipe", "."):
+        with pytest.raises(ModelFileError):
+            load(tmp_path / name)
+    with pytest.raises(FileNotFoundError):
+        load(tmp_path / "missing")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"kind": "checkpoint"}, "not a 'model'"),
+        ({"format": 2}, "upgrade"),
+        ({"format": 0}, "format version"),
+        ({"format": True}, "format version"),
+        ({"format": "1"}, "format version"),
+        ({"n_experts": -1}, "n_experts"),
+        ({"n_experts": 10**12}, "n_experts"),
+        ({"n_features": 3.0}, "n_features"),
+        ({"n_iter": 1}, "objective_history"),
+        ({"family": {"name": "poisson"}}, "famil|array"),
+        ({"family": {}}, "famil|array"),
+        ({"feature_names": ["a"]}, "feature_names"),
+        ({"feature_names": [1, 2, 3, 4]}, "feature_names"),
+        ({"image_shape": [3, 3]}, "image_shape"),
+        ({"image_shape": [-2, -2]}, "image_shape"),
+        ({"history": [1]}, "history"),
+        ({"history": [{"joint": [1]}]}, "history"),
+        ({"history": {}}, "history"),
+        ({"parameters": {"n_experts": 0}}, "invalid parameters"),
+        ({"parameters": {"n_experts": 4, "learning": 3}}, "invalid parameters"),
+        ({"parameters": {"n_experts": 4, "max_active": 9}}, "invalid parameters"),
+        ({"parameters": {"n_experts": 4, "engine": {"tuple": [1]}}}, "invalid parameters"),
+        ({"parameters": {"n_experts": 5}}, "number of experts"),
+    ],
+)  # fmt: skip
+def test_forged_metadata_is_refused(binary_model, tmp_path, forge, change, message):
+    path = tmp_path / "m"
+    save(binary_model, path)
+    forge(path, meta=change)
+    with pytest.raises(ModelFileError, match=message):
+        load(path)
+
+
+@pytest.mark.parametrize("entry", ["family", "history", "n_experts", "parameters", "means"])
+def test_missing_parts_are_noticed(file, forge, entry):
+    forge(file, drop=[entry])
+    with pytest.raises(ModelFileError, match=entry):
+        load(file)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("means", np.nan),
+        ("means", np.inf),
+        ("expertise", 0.0),
+        ("expertise", -1.0),
+        ("expertise", np.inf),
+        ("activation_probabilities", 0.0),
+        ("activation_probabilities", 1.0),
+        ("objective_history", np.nan),
+    ],
+)
+def test_values_out_of_range_are_refused(file, forge, model, name, value):
+    array = np.array(getattr(model, name + "_"))
+    array.flat[-1] = value
+    forge(file, arrays={name: array})
+    with pytest.raises(ModelFileError, match=name):
+        load(file)
+
+
+def test_ranges_that_depend_on_the_family(binary_model, gaussian_model, tmp_path, forge):
+    path = tmp_path / "m"
+    save(binary_model, path)
+    forge(path, arrays={"means": binary_model.means_ + 1.0})
+    with pytest.raises(ModelFileError, match="means"):
+        load(path)
+    save(gaussian_model, path)
+    forge(path, arrays={"variances": gaussian_model.variances_ * 0})
+    with pytest.raises(ModelFileError, match="variances"):
+        load(path)
+    for floor in (0.0, -1.0, "x", None, True):
+        save(gaussian_model, path)
+        forge(path, meta={"family": {"name": "gaussian", "floor": floor}})
+        with pytest.raises(ModelFileError, match="family"):
+            load(path)
+
+
+def test_wrong_types_and_shapes_of_arrays_are_refused(file, forge, model):
+    for change in (
+        {"means": model.means_.astype(np.float32)},
+        {"means": model.means_[:, 1:].copy()},
+        {"means": np.ones(0)},
+        {"surprise": np.ones(1)},
+        {"surprise": np.ones(1, dtype=np.float16)},
+    ):
+        content = file.read_bytes()
+        forge(file, arrays=change)
+        with pytest.raises(ModelFileError, match=next(iter(change))):
+            load(file)
+        file.write_bytes(content)
+
+
+def test_unknown_parameters_of_another_release_are_named(file, forge, model):
+    forge(file, meta={"parameters": {**model.get_params(), "from_the_future": 1}})
+    with pytest.warns(UserWarning, match="from_the_future"):
+        load(file)
