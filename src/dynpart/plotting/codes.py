@@ -1,0 +1,156 @@
+"""What codes say: the pursuit step by step, and reconstructions beside the data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from dynpart.plotting._canvas import (
+    as_tiles,
+    checked_shape,
+    fit_size,
+    mosaic,
+    near_square,
+    new_figure,
+    show_mosaic,
+    value_scale,
+)
+
+
+def plot_pursuit(
+    model: Any,
+    X: ArrayLike,
+    *,
+    image_shape: tuple[int, int] | None = None,
+    max_steps: int = 10,
+    cmap: str | None = None,
+) -> Figure:
+    """Draw the likelihood matching pursuit, one column per sample, top down.
+
+    Each tile is the composed template after one more activation; a column ends where its
+    sample's pursuit ended, or after `max_steps`. The bottom row shows the data.
+
+    Parameters
+    ----------
+    model : DynamicPartitionModel
+        A fitted model.
+    X : array-like of shape (n_rows, n_features)
+        A few samples; twenty are easy to read.
+    image_shape : tuple of int, optional
+        (height, width) where rows are images.
+    max_steps : int, default=10
+        Draw at most so many steps.
+    cmap : str, optional
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Examples
+    --------
+    >>> from dynpart import DynamicPartitionModel
+    >>> from dynpart.datasets import make_pairs
+    >>> from dynpart.plotting import plot_pursuit
+    >>> X = make_pairs(3)
+    >>> model = DynamicPartitionModel(n_experts=6, random_state=0).fit(X)
+    >>> figure = plot_pursuit(model, X[:8])
+    """
+    check_is_fitted(model)
+    X = np.asarray(X)
+    order = model.pursue(X).order
+    n_active = np.count_nonzero(order >= 0, axis=1)
+    n_steps = min(order.shape[1], max_steps)
+    composed = _composed_steps(model, order[:, :n_steps])
+    scale = value_scale(model, X, cmap)
+    tiles = as_tiles(np.concatenate([composed, X[None]]), image_shape)
+    shown = np.ones(tiles.shape[:2], dtype=bool)
+    shown[:-1] = order[:, :n_steps].T >= 0
+    picture = mosaic(scale.colours(tiles), shown)
+    figure = new_figure(*_size(picture.grid, tiles.shape[2:], widest=9.0, tile_width=0.62))
+    show_mosaic(
+        figure.subplots(),
+        picture,
+        row_labels=[str(step + 1) for step in range(n_steps)] + ["data"],
+        column_labels=[f"of {n}" for n in n_active],
+    )
+    figure.axes[0].set_ylabel("experts activated", fontsize=8)
+    return figure
+
+
+def _composed_steps(model: Any, order: NDArray[np.integer]) -> NDArray[np.float64]:
+    """Composed templates after each step, (n_steps, n_rows, n_features)."""
+    active = np.zeros((len(order), len(model.means_)), dtype=np.uint8)
+    steps = []
+    for chosen in order.T:
+        rows = np.flatnonzero(chosen >= 0)
+        active[rows, chosen[rows]] = 1
+        steps.append(model.inverse_transform(active))
+    return np.stack(steps)
+
+
+def plot_reconstructions(
+    model: Any,
+    X: ArrayLike,
+    *,
+    image_shape: tuple[int, int] | None = None,
+    n_columns: int | None = None,
+    cmap: str | None = None,
+) -> Figure:
+    """Draw samples in odd rows and their reconstructions below them in even rows.
+
+    Parameters
+    ----------
+    model : DynamicPartitionModel
+        A fitted model.
+    X : array-like of shape (n_rows, n_features)
+    image_shape : tuple of int, optional
+        (height, width) where rows are images.
+    n_columns : int, optional
+        Samples side by side; by default as many as make the figure about square.
+    cmap : str, optional
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Examples
+    --------
+    >>> from dynpart import DynamicPartitionModel
+    >>> from dynpart.datasets import make_pairs
+    >>> from dynpart.plotting import plot_reconstructions
+    >>> X = make_pairs(3)
+    >>> model = DynamicPartitionModel(n_experts=6, random_state=0).fit(X)
+    >>> figure = plot_reconstructions(model, X, n_columns=4)
+    """
+    check_is_fitted(model)
+    X = np.asarray(X)
+    composed = model.inverse_transform(np.asarray(model.transform(X)))
+    data, copies = as_tiles(X, image_shape), as_tiles(composed, image_shape)
+    tile = data.shape[1:]
+    columns = n_columns or near_square(len(X), (2 * tile[0], tile[1]), aspect=1.2)
+    bands = -(-len(X) // columns)
+    tiles = np.zeros((2 * bands * columns, *tile))
+    shown = np.zeros((2 * bands, columns), dtype=bool)
+    grid = tiles.reshape(bands, 2, columns, *tile)
+    for n in range(len(X)):
+        band, column = divmod(n, columns)
+        grid[band, 0, column], grid[band, 1, column] = data[n], copies[n]
+        shown[2 * band : 2 * band + 2, column] = True
+    colours = value_scale(model, X, cmap).colours(tiles)
+    picture = mosaic(colours.reshape(2 * bands, columns, *tile, 3), shown)
+    figure = new_figure(*_size(picture.grid, tile, widest=9.0, tile_width=1.6))
+    show_mosaic(figure.subplots(), picture, row_labels=["data", "model"] * bands)
+    return figure
+
+
+def _size(
+    grid: tuple[int, int], tile: tuple[int, ...], *, widest: float, tile_width: float
+) -> tuple[float, float]:
+    """Figure of a mosaic: tiles of a readable width, the whole not wider than a page."""
+    shape = checked_shape(tile[0] * tile[1], (tile[0], tile[1]))
+    width, height = fit_size(grid, shape, min(widest, tile_width * grid[1]))
+    return width + 0.7, height + 0.35

@@ -1,0 +1,311 @@
+"""Who explains what: partitions, decompositions into opinions, and supports that change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from dynpart.plotting._canvas import (
+    Array,
+    Mosaic,
+    Scale,
+    as_tiles,
+    fit_size,
+    mosaic,
+    near_square,
+    new_figure,
+    show_mosaic,
+    value_scale,
+)
+
+ROWS_LOOKED_AT = 2000  # enough to find different codes for the same expert
+REDS = LinearSegmentedColormap.from_list("cast", ["#fff4f2", "#d3141a"])
+PART_COLOURS = colormaps["tab10"].colors + colormaps["Set2"].colors  # type: ignore[attr-defined]
+
+
+def plot_decomposition(
+    model: Any,
+    X: ArrayLike,
+    *,
+    image_shape: tuple[int, int] | None = None,
+    n_blocks: int | None = None,
+    max_parts: int = 12,
+    cmap: str | None = None,
+) -> Figure:
+    """Draw samples taken apart: data, reconstruction, then each active expert's opinion.
+
+    An opinion is drawn where its expert is responsible; everything else is grey.
+
+    Parameters
+    ----------
+    model : DynamicPartitionModel
+        A fitted model.
+    X : array-like of shape (n_rows, n_features)
+    image_shape : tuple of int, optional
+        (height, width) where rows are images.
+    n_blocks : int, optional
+        Samples stand below each other in so many blocks side by side.
+    max_parts : int, default=12
+        Draw at most so many experts per sample, the first activated ones.
+    cmap : str, optional
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Examples
+    --------
+    >>> from dynpart import DynamicPartitionModel
+    >>> from dynpart.datasets import make_pairs
+    >>> from dynpart.plotting import plot_decomposition
+    >>> X = make_pairs(3)
+    >>> model = DynamicPartitionModel(n_experts=6, random_state=0).fit(X)
+    >>> figure = plot_decomposition(model, X[:4])
+    """
+    check_is_fitted(model)
+    X = np.asarray(X)
+    order = model.pursue(X).order[:, :max_parts]
+    H = np.asarray(model.transform(X))
+    owner, composed = model.partition(H), model.inverse_transform(H)
+    owned = owner[:, None, :] == order[:, :, None]
+    parts = np.where(owned, composed[:, None, :], np.nan)
+    values = np.concatenate([X[:, None, :], composed[:, None, :], parts], axis=1)
+    tiles = as_tiles(values, image_shape)
+    shown = np.ones(tiles.shape[:2], dtype=bool)
+    shown[:, 2:] = order >= 0
+
+    if n_blocks is None:
+        n_blocks = min(max(1, round(len(X) / 8)), max(1, 24 // tiles.shape[1]))
+    depth = -(-len(X) // n_blocks)
+    n_blocks = -(-len(X) // depth)
+    tile = tiles.shape[2:]
+    width, height = fit_size((depth, n_blocks * tiles.shape[1]), tile, 10.0)
+    figure = new_figure(width + 0.25 * n_blocks, height + 0.35)
+    scale = value_scale(model, X, cmap)
+    labels = ["data", "model", *(str(step + 1) for step in range(order.shape[1]))]
+    for block, axes in enumerate(figure.subplots(1, n_blocks, squeeze=False)[0]):
+        rows = slice(block * depth, (block + 1) * depth)
+        colours = np.ones((depth, *tiles.shape[1:], 3))
+        some = np.zeros((depth, tiles.shape[1]), dtype=bool)
+        colours[: len(X[rows])], some[: len(X[rows])] = scale.colours(tiles[rows]), shown[rows]
+        show_mosaic(axes, mosaic(colours, some), column_labels=labels)
+    return figure
+
+
+def plot_supports(
+    model: Any,
+    X: ArrayLike,
+    *,
+    experts: ArrayLike | None = None,
+    n_experts: int = 5,
+    n_codes: int = 10,
+    image_shape: tuple[int, int] | None = None,
+    cmap: str | None = None,
+) -> Figure:
+    """Draw how an expert's support changes with the other active experts.
+
+    The left column shows the expert's template. Each other column is the composed template of a
+    row of `X` in which the expert is active, with the opinion it casts in shades of red.
+
+    Parameters
+    ----------
+    model : DynamicPartitionModel
+        A fitted model.
+    X : array-like of shape (n_rows, n_features)
+        Rows whose codes are used; of many rows the first 2,000.
+    experts : array-like of int, optional
+        Which experts; by default those in use whose supports change most.
+    n_experts : int, default=5
+        How many experts to choose where none are given.
+    n_codes : int, default=10
+        Codes per expert, chosen to differ in the expert's support.
+    image_shape : tuple of int, optional
+        (height, width) where rows are images.
+    cmap : str, optional
+        Colour map of what others say.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Examples
+    --------
+    >>> from dynpart import DynamicPartitionModel
+    >>> from dynpart.datasets import make_pairs
+    >>> from dynpart.plotting import plot_supports
+    >>> X = make_pairs(3)
+    >>> model = DynamicPartitionModel(n_experts=6, random_state=0).fit(X)
+    >>> figure = plot_supports(model, X, n_experts=3, n_codes=4)
+    """
+    check_is_fitted(model)
+    X = np.asarray(X)[:ROWS_LOOKED_AT]
+    H = np.unique(np.asarray(model.transform(X)), axis=0)
+    owner, composed = model.partition(H), model.inverse_transform(H)
+    if experts is None:
+        chosen = _most_changing(model.means_, H, owner, n_experts)
+    else:
+        chosen = np.asarray(experts, dtype=np.intp)
+    scale = value_scale(model, X, cmap)
+    values = np.full((len(chosen), 1 + n_codes, X.shape[1], 3), 1.0)
+    shown = np.zeros(values.shape[:2], dtype=bool)
+    for i, k in enumerate(chosen):
+        values[i, 0], shown[i, 0] = scale.colours(model.means_[k]), True
+        rows = np.flatnonzero(H[:, k])
+        for j, n in enumerate(_different(owner[rows] == k, n_codes), start=1):
+            values[i, j] = _cast(scale, composed[rows[n]], owner[rows[n]] == k)
+            shown[i, j] = True
+    tiles = np.stack([as_tiles(values[..., c], image_shape) for c in range(3)], axis=-1)
+    picture = mosaic(tiles, shown)
+    width, height = fit_size(picture.grid, tiles.shape[2:4], min(9.0, 0.85 * picture.grid[1]))
+    figure = new_figure(width + 0.8, height + 0.35)
+    show_mosaic(
+        figure.subplots(),
+        picture,
+        row_labels=[f"expert {k}" for k in chosen],
+        column_labels=["opinion", *(f"code {j + 1}" for j in range(n_codes))],
+    )
+    return figure
+
+
+def _cast(scale: Scale, composed: Array, own: NDArray[np.bool_]) -> Array:
+    """Colours of a composed template with one expert's share in shades of red, (n_features, 3)."""
+    reds = REDS if scale.cmap.endswith("_r") else REDS.reversed()
+    return np.where(own[:, None], scale.colours(composed, reds), scale.colours(composed))
+
+
+def _most_changing(
+    means: Array, H: NDArray[np.integer], owner: NDArray[np.integer], n: int
+) -> NDArray[np.intp]:
+    """Experts whose support varies most where they have something of their own to say."""
+    telling = np.abs(means - means.mean(axis=0))
+    change = np.zeros(len(means))
+    for k in range(len(means)):
+        rows = np.flatnonzero(H[:, k])
+        if len(rows) > 1:
+            share = (owner[rows] == k).mean(axis=0)
+            change[k] = (share * (1 - share) * telling[k]).sum()
+    used = np.flatnonzero(H.any(axis=0))
+    return used[np.argsort(-change[used], kind="stable")[:n]]
+
+
+def _different(own: NDArray[np.bool_], n: int) -> list[int]:
+    """Indices of supports that differ from each other: each next one farthest from those before."""
+    if not len(own):
+        return []
+    distance = np.full(len(own), np.inf)
+    picked = [int(own.sum(axis=1).argmax())]
+    while len(picked) < min(n, len(own)):
+        distance = np.minimum(distance, (own != own[picked[-1]]).sum(axis=1))
+        distance[picked] = -1
+        picked.append(int(distance.argmax()))
+    return picked
+
+
+def plot_partition(
+    model: Any,
+    X: ArrayLike,
+    *,
+    image_shape: tuple[int, int] | None = None,
+    n_columns: int | None = None,
+    cmap: str | None = None,
+) -> Figure:
+    """Draw which expert owns which variable, each expert in its colour, beside the data.
+
+    Colours follow the order of activation within a sample; a deeper shade is a higher mean. The
+    number in a part is its expert's.
+
+    Parameters
+    ----------
+    model : DynamicPartitionModel
+        A fitted model.
+    X : array-like of shape (n_rows, n_features)
+    image_shape : tuple of int, optional
+        (height, width) where rows are images.
+    n_columns : int, optional
+        Samples side by side.
+    cmap : str, optional
+        Colour map of the data.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Examples
+    --------
+    >>> from dynpart import DynamicPartitionModel
+    >>> from dynpart.datasets import make_pairs
+    >>> from dynpart.plotting import plot_partition
+    >>> X = make_pairs(3)
+    >>> model = DynamicPartitionModel(n_experts=6, random_state=0).fit(X)
+    >>> figure = plot_partition(model, X[:4])
+    """
+    check_is_fitted(model)
+    X = np.asarray(X)
+    order = model.pursue(X).order
+    H = np.asarray(model.transform(X))
+    owner, composed = model.partition(H), model.inverse_transform(H)
+    scale = value_scale(model, X, cmap)
+    colours = np.stack([scale.colours(X), _in_part_colours(order, owner, composed, scale)])
+    tiles = np.stack([as_tiles(colours[..., c], image_shape) for c in range(3)], axis=-1)
+    owners = as_tiles(owner, image_shape).astype(int)
+
+    tile = tiles.shape[2:4]
+    columns = n_columns or near_square(len(X), (2 * tile[0], tile[1]), aspect=1.6)
+    bands = -(-len(X) // columns)
+    grid = np.ones((2 * bands, columns, *tiles.shape[2:]))
+    shown = np.zeros((2 * bands, columns), dtype=bool)
+    for n in range(len(X)):
+        band, column = divmod(n, columns)
+        grid[2 * band : 2 * band + 2, column] = tiles[:, n]
+        shown[2 * band : 2 * band + 2, column] = True
+    picture = mosaic(grid, shown)
+    width, height = fit_size(picture.grid, tile, min(9.0, 1.5 * columns))
+    figure = new_figure(width + 0.6, height + 0.3)
+    axes = figure.subplots()
+    show_mosaic(axes, picture, row_labels=["data", "owners"] * bands)
+    if width / columns > 0.8:
+        for n in range(len(X)):
+            band, column = divmod(n, columns)
+            _number_parts(axes, picture, owners[n], 2 * band + 1, column)
+    return figure
+
+
+def _in_part_colours(
+    order: NDArray[np.integer], owner: NDArray[np.integer], composed: Array, scale: Scale
+) -> Array:
+    """RGB (n_rows, n_features, 3): hue by the owner's place in the pursuit, depth by the mean."""
+    place = (owner[:, None, :] == order[:, :, None]).argmax(axis=1)
+    hue = np.asarray(PART_COLOURS)[place % len(PART_COLOURS)]
+    depth = scale.unit(composed)
+    if not scale.cmap.endswith("_r"):
+        depth = 1 - depth
+    strength = (0.18 + 0.82 * depth)[..., None]
+    return 1 - strength * (1 - hue)
+
+
+def _number_parts(
+    axes: Axes, picture: Mosaic, owner: NDArray[np.integer], row: int, column: int
+) -> None:
+    """Write each owner's number at the middle of its part, if the part is large enough."""
+    for k in np.unique(owner):
+        y, x = np.nonzero(owner == k)
+        if len(y) < 0.06 * owner.size:
+            continue
+        nearest = np.hypot(y - y.mean(), x - x.mean()).argmin()
+        axes.text(
+            float(picture.place(1, column, x[nearest])),
+            float(picture.place(0, row, y[nearest])),
+            str(k),
+            ha="center",
+            va="center",
+            fontsize=6,
+            color="#111111",
+            bbox={"boxstyle": "round,pad=0.12", "fc": (1, 1, 1, 0.7), "ec": "none"},
+        )
