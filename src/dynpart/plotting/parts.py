@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike, NDArray
+from scipy.ndimage import label
 from sklearn.utils.validation import check_is_fitted
 
 from dynpart.plotting._canvas import (
@@ -293,11 +294,13 @@ def _in_part_colours(
 def _number_parts(
     axes: Axes, picture: Mosaic, owner: NDArray[np.integer], row: int, column: int
 ) -> None:
-    """Write each owner's number at the middle of its part, if the part is large enough."""
+    """Write each owner's number into its largest connected piece, if that is large enough."""
     for k in np.unique(owner):
-        y, x = np.nonzero(owner == k)
-        if len(y) < 0.06 * owner.size:
+        pieces, n_pieces = label(owner == k)
+        sizes = np.bincount(pieces.ravel(), minlength=n_pieces + 1)[1:]
+        if sizes.max() < 0.06 * owner.size:
             continue
+        y, x = np.nonzero(pieces == 1 + sizes.argmax())
         nearest = np.hypot(y - y.mean(), x - x.mean()).argmin()
         axes.text(
             float(picture.place(1, column, x[nearest])),
