@@ -1,0 +1,241 @@
+"""Rows in blocks: the same experts as from the whole table, whatever the blocks come from."""
+
+from functools import reduce
+from operator import add
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dynpart.datasets import make_pairs
+from dynpart.engines import make_engine
+from dynpart.engines.blocks import FAN_IN, BlockRows, BlocksEngine, split_indices, tree_sum
+from dynpart.families import column_moments, make_family
+from dynpart.learning import Annealed, Task, fit_experts
+from dynpart.sources import Folder, MiniBatches, as_block, cut, is_source, open_data
+from tests.strategies import make_experts, make_rows, make_rule, problems
+
+WHOLE = make_engine("reference")
+ENGINE = BlocksEngine(WHOLE)
+
+
+class Bracketed(str):
+    """Remembers in which order it was added."""
+
+    def __add__(self, other):
+        return Bracketed(f"({self!s}{other!s})")
+
+
+@given(st.integers(1, 40 * FAN_IN))
+def test_the_tree_has_the_shape_of_additions_level_by_level(n):
+    parts = [Bracketed(i) for i in range(n)]
+    level = parts
+    while len(level) > 1:
+        level = [reduce(add, level[i : i + FAN_IN]) for i in range(0, len(level), FAN_IN)]
+    assert tree_sum(parts) == level[0]
+
+
+def test_nothing_cannot_be_added_up():
+    with pytest.raises(ValueError, match="nothing"):
+        tree_sum([])
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=8), st.data())
+def test_indices_are_found_in_their_blocks(sizes, data):
+    sizes = np.array([*sizes, 1])
+    ends = np.cumsum(sizes)
+    drawn = data.draw(st.lists(st.integers(0, int(ends[-1]) - 1), min_size=1, max_size=9))
+    indices = np.sort(np.array(drawn))
+    blocks, within = split_indices(sizes, indices)
+    found = [i + ends[b] - sizes[b] for b, some in zip(blocks, within, strict=True) for i in some]
+    assert found == list(indices)
+
+
+def cut_anywhere(rows, rng, n_blocks=4):
+    """Blocks of random sizes, some of them empty."""
+    return np.split(rows, np.sort(rng.integers(0, len(rows) + 1, n_blocks - 1)))
+
+
+@given(problems(), st.integers(0, 1000))
+def test_codes_are_those_of_the_table_and_sums_add_up(problem, seed):
+    experts, table = problem
+    rng = np.random.default_rng(seed)
+    rows, _ = BlockRows.scan(cut_anywhere(table, rng))
+    rule = make_rule(experts.n_experts)
+    codes, expected = ENGINE.pursue(rows, experts, rule), WHOLE.pursue(table, experts, rule)
+    of_all, of_table = codes.summary(experts.n_experts), expected.summary(experts.n_experts)
+    assert of_all.n_rows == of_table.n_rows
+    assert np.array_equal(of_all.usage, of_table.usage)
+    assert of_all.log_likelihood == pytest.approx(of_table.log_likelihood)
+    gradient = ENGINE.gradient_sums(rows, experts, codes)
+    np.testing.assert_allclose(
+        gradient.first, WHOLE.gradient_sums(table, experts, expected).first, atol=1e-9
+    )
+    sums = ENGINE.responsibility_sums(rows, experts, codes)
+    np.testing.assert_allclose(
+        sums.statistics, WHOLE.responsibility_sums(table, experts, expected).statistics, atol=1e-9
+    )
+
+
+def test_drawn_rows_are_worked_on_in_memory():
+    rng = np.random.default_rng(0)
+    experts = make_experts(rng)
+    table = make_rows(rng, experts, 50)
+    rows, _ = BlockRows.scan(cut_anywhere(table, rng))
+    indices = np.sort(rng.integers(0, 50, 30))
+    drawn = ENGINE.take(rows, indices)
+    assert np.array_equal(drawn, table[indices])
+    codes = ENGINE.pursue(drawn, experts, make_rule(5))
+    assert ENGINE.gradient_sums(drawn, experts, codes).first.shape == (5, 7)
+    assert ENGINE.responsibility_sums(drawn, experts, codes).weight.shape == (5, 7)
+
+
+def learn(engine, rows, moments, n_iter=10):
+    task = Task(engine, rows, moments, 1, 10)
+    family = make_family("auto", moments)
+    return fit_experts(
+        task,
+        Annealed(),
+        family,
+        n_experts=10,
+        n_iter=n_iter,
+        n_init=1,
+        seed=3,
+        rule=make_rule(10),
+    ).experts
+
+
+@pytest.mark.parametrize("family", ["bernoulli", "gaussian"])
+def test_experts_are_those_of_the_whole_table(family):
+    rng = np.random.default_rng(1)
+    table = np.tile(make_pairs(5), (50, 1)).astype(np.uint8)
+    if family == "gaussian":
+        table = table + rng.normal(0, 0.2, table.shape)
+    expected = learn(WHOLE, table, column_moments(table))
+    experts = learn(ENGINE, *BlockRows.scan(cut_anywhere(table, rng, 7)))
+    np.testing.assert_allclose(experts.eta, expected.eta, atol=1e-9)
+    # Ties are broken by nudges below 1e-6, in an order that may hang on the last bit.
+    np.testing.assert_allclose(experts.log2_expertise, expected.log2_expertise, atol=2e-6)
+
+
+# ------------------------------------------------------------------ where blocks come from
+
+
+class Readable:
+    """Something of our own that can be read again and again."""
+
+    def __init__(self, blocks):
+        self.blocks = blocks
+
+    def __iter__(self):
+        return iter(self.blocks)
+
+
+@pytest.fixture
+def table():
+    return np.random.default_rng(5).integers(0, 2, (40, 6)).astype(np.uint8)
+
+
+def sources_of(table, folder):
+    yield "list", cut(table, 7)
+    yield "re-iterable", Readable(cut(table, 7))
+    yield "with labels", Readable([(block, None) for block in cut(table, 7)])
+    np.save(folder / "all.npy", table)
+    yield "memory map", cut(np.load(folder / "all.npy", mmap_mode="r"), 7)
+    (folder / "npy").mkdir()
+    for i, block in enumerate(cut(table, 7)):
+        np.save(folder / "npy" / f"{i:03d}.npy", block)
+    yield "folder of npy", str(folder / "npy")
+    polars = pytest.importorskip("polars")
+    (folder / "parquet").mkdir()
+    for i, block in enumerate(cut(table, 7)):
+        polars.DataFrame(block).write_parquet(folder / "parquet" / f"{i:03d}.parquet")
+    yield "folder of parquet", folder / "parquet"
+
+
+def test_every_source_gives_the_same_rows(table, tmp_path):
+    indices = np.array([0, 6, 7, 7, 39])
+    for name, source in sources_of(table, tmp_path):
+        assert is_source(source), name
+        data = open_data(source, WHOLE)
+        assert np.array_equal(np.concatenate(list(data.rows)), table), name
+        assert np.array_equal(data.engine.take(data.rows, indices), table[indices]), name
+        assert data.moments.n_rows == 40
+        assert data.moments.is_binary, name
+        assert np.asarray(data.head).shape == (1, 6)
+        assert all(block.dtype == np.uint8 for block in data.rows), name
+
+
+def test_a_torch_loader_is_a_source(table):
+    torch = pytest.importorskip("torch")
+    data = torch.utils.data.TensorDataset(torch.from_numpy(table), torch.zeros(len(table)))
+    loader = torch.utils.data.DataLoader(data, batch_size=3)
+    opened = open_data(loader, WHOLE)
+    assert np.array_equal(np.concatenate(list(opened.rows)), table)
+
+
+def test_small_batches_are_joined(table, monkeypatch):
+    monkeypatch.setattr("dynpart.sources.BATCH_VALUES", 60)
+    batches = MiniBatches(cut(table, 3))
+    assert [len(block) for block in batches] == [12, 12, 12, 4]
+    assert np.array_equal(np.concatenate(list(batches)), table)
+
+
+def test_tables_are_no_sources(table):
+    pandas = pytest.importorskip("pandas")
+    for X in (table, table.tolist(), list(table), pandas.DataFrame(table), [], 3, None):
+        assert not is_source(X)
+
+
+# ------------------------------------------------------------------------- what goes wrong
+
+
+class Shuffled(Readable):
+    def __iter__(self):
+        self.blocks = self.blocks[1:] + self.blocks[:1]
+        return iter(self.blocks)
+
+
+def test_a_source_that_changes_its_order_is_noticed(table, monkeypatch):
+    monkeypatch.setattr("dynpart.sources.BATCH_VALUES", 1)
+    data = open_data(Shuffled(cut(table, 10)), WHOLE)
+    with pytest.raises(ValueError, match="same order"):
+        list(data.rows)
+
+
+def test_a_source_that_runs_dry_is_noticed(table):
+    blocks = cut(table, 10)
+    rows, _ = BlockRows.scan(Readable(blocks))
+    blocks.pop()
+    with pytest.raises(ValueError, match="4 blocks, now 3"):
+        list(rows)
+
+
+def test_what_can_be_read_once_is_refused(table):
+    with pytest.raises(ValueError, match="read only once"):
+        open_data(iter(cut(table, 10)), WHOLE)
+
+
+def test_errors_name_the_block(table):
+    blocks = cut(table.astype(np.float64), 10)
+    blocks[2][3, 1] = np.nan
+    with pytest.raises(ValueError, match="block 2 of X contains NaN"):
+        open_data(blocks, WHOLE)
+    blocks[2][3, 1] = 2
+    data = open_data(blocks, WHOLE)
+    with pytest.raises(ValueError, match=r"block 2 of X must be binary"):
+        data.check(make_family("bernoulli", data.moments))
+    with pytest.raises(ValueError, match="block 0 has 6, block 1 has 5"):
+        open_data([table, table[:, :5]], WHOLE)
+
+
+def test_a_folder_must_hold_blocks(tmp_path):
+    with pytest.raises(ValueError, match="found no folder"):
+        Folder(tmp_path / "nowhere")
+    with pytest.raises(ValueError, match=r"no .npy or .parquet file"):
+        Folder(tmp_path)
+
+
+def test_integers_become_numbers_an_engine_reads():
+    assert as_block(np.ones((2, 2), dtype=np.int64)).dtype == np.float64
