@@ -1,0 +1,168 @@
+"""Fits, measured once and kept: whatever is in the folder is not learnt again."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from dynpart import __version__
+from dynpart.datasets import pairs_recovered
+from dynpart.estimator import DynamicPartitionModel
+from dynpart.persistence import atomic_write, load, save
+from dynpart.reproduce._design import Data, Experiment, Result, Run, Variant
+from dynpart.reproduce._measures import measure
+from dynpart.reproduce._snapshots import snapshots
+
+WARM_UP_ROWS = 20
+
+
+def run(
+    experiment: Experiment,
+    variant: Variant,
+    data: Data,
+    folder: Path,
+    *,
+    seed: int,
+    engine: str,
+    fresh: bool = False,
+    say: Callable[[str], None] = lambda text: None,
+) -> Run:
+    """Fit and measure one variant, or take it from `folder` if it was fitted there before.
+
+    The record is written last, so a run that was interrupted leaves nothing that looks finished.
+
+    Parameters
+    ----------
+    experiment : Experiment
+    variant : Variant
+    data : Data
+    folder : Path
+        Where this experiment's runs are kept.
+    seed : int
+    engine : str
+    fresh : bool, default=False
+        Learn even if there is a kept run.
+    say : callable
+        Called with a line of text when something long begins.
+
+    Returns
+    -------
+    Run
+    """
+    settings = _settings(experiment, variant, data, seed, engine)
+    kept = None if fresh else read_record(folder, variant, settings)
+    if kept is not None:
+        say(f"{variant.title}: kept from before")
+        return Run(
+            variant, load(_model_path(folder, variant)), kept, _read_snapshots(folder, variant)
+        )
+
+    say(f"{variant.title}: learning from {len(data.train):,} rows")
+    model = _model(variant, data, seed, engine)
+    # Kernels are compiled, where they have to be, outside of the clock.
+    clone(model).set_params(max_iter=2).fit(data.train[:WARM_UP_ROWS])
+    start = time.perf_counter()
+    model.set_params(verbose=1).fit(data.train)
+    seconds = time.perf_counter() - start
+    model.set_params(verbose=0)
+    result = measure(model, data.test, seconds)
+    if experiment.n_seeds:
+        say(f"{variant.title}: {experiment.n_seeds} more seeds")
+        result = _with_recovery(result, model, data, seed, experiment.n_seeds)
+    taken = snapshots(model, data.train, experiment.snapshots)
+    _keep(folder, variant, settings, Run(variant, model, result, taken))
+    return Run(variant, model, result, taken)
+
+
+def read_record(
+    folder: Path, variant: Variant, settings: dict[str, Any] | None = None
+) -> Result | None:
+    """Measurements of a kept run, or None if there is none with these settings."""
+    try:
+        record = json.loads(_record_path(folder, variant).read_text())
+        result = Result(**record["result"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return result if settings is None or record.get("settings") == settings else None
+
+
+def _model(variant: Variant, data: Data, seed: int, engine: str) -> DynamicPartitionModel:
+    parameters = dict(variant.parameters)
+    if variant.on_grid:
+        from sklearn.feature_extraction.image import grid_to_graph
+
+        assert data.image_shape is not None
+        parameters["connectivity"] = grid_to_graph(*data.image_shape)
+    return DynamicPartitionModel(**parameters, engine=engine, random_state=seed)
+
+
+def _with_recovery(
+    result: Result, model: DynamicPartitionModel, data: Data, seed: int, n_seeds: int
+) -> Result:
+    """Add how many factor levels were found, and how often all of them with other seeds."""
+    others = (
+        clone(model).set_params(random_state=seed + 1 + i).fit(data.train) for i in range(n_seeds)
+    )
+    return dataclasses.replace(
+        result,
+        recovered=int(pairs_recovered(model.means_).sum()),
+        seeds_recovered=sum(bool(pairs_recovered(other.means_).all()) for other in others),
+        n_seeds=n_seeds,
+    )
+
+
+def _settings(
+    experiment: Experiment, variant: Variant, data: Data, seed: int, engine: str
+) -> dict[str, Any]:
+    """What a kept run must have been made with to be used again, as JSON gives it back."""
+    settings = {
+        "dynpart": __version__,
+        "parameters": dict(variant.parameters),
+        "on_grid": variant.on_grid,
+        "train": list(data.train.shape),
+        "test": list(data.test.shape),
+        "snapshots": list(experiment.snapshots),
+        "n_seeds": experiment.n_seeds,
+        "seed": seed,
+        "engine": engine,
+    }
+    return json.loads(json.dumps(settings))
+
+
+def _keep(folder: Path, variant: Variant, settings: dict[str, Any], finished: Run) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    save(finished.model, _model_path(folder, variant))
+    if finished.snapshots:
+        arrays: dict[str, Any] = {str(t): means for t, means in finished.snapshots.items()}
+        with atomic_write(_snapshot_path(folder, variant)) as file:
+            np.savez_compressed(file, **arrays)
+    record = {"settings": settings, "result": dataclasses.asdict(finished.result)}
+    with atomic_write(_record_path(folder, variant)) as file:
+        file.write((json.dumps(record, indent=2) + "\n").encode())
+
+
+def _read_snapshots(folder: Path, variant: Variant) -> dict[int, Any]:
+    path = _snapshot_path(folder, variant)
+    if not path.exists():
+        return {}
+    with np.load(path, allow_pickle=False) as arrays:
+        return {int(name): arrays[name] for name in arrays.files}
+
+
+def _model_path(folder: Path, variant: Variant) -> Path:
+    return folder / f"{variant.key}.dynpart"
+
+
+def _record_path(folder: Path, variant: Variant) -> Path:
+    return folder / f"{variant.key}.json"
+
+
+def _snapshot_path(folder: Path, variant: Variant) -> Path:
+    return folder / f"{variant.key}-snapshots.npz"

@@ -1,0 +1,34 @@
+"""A small experiment with everything a large one has."""
+
+import pytest
+
+from dynpart.datasets import make_pairs
+from dynpart.plotting import plot_experts, plot_templates, plot_training
+from dynpart.reproduce._design import Data, Experiment, Picture, Variant
+
+
+@pytest.fixture
+def experiment():
+    def load():
+        X = make_pairs(3)
+        return Data(X, X, (2, 3))
+
+    return Experiment(
+        name="tiny",
+        title="Three pairs",
+        setting="All 8 rows.",
+        claim="Every factor is found.",
+        load=load,
+        variants=(
+            Variant("paper", "Literal", {"n_experts": 6, "max_iter": 4, "learning": "paper"}),
+            Variant("default", "Ours", {"n_experts": 6, "max_iter": 12}),
+        ),
+        pictures=(
+            Picture("training", "During training.", lambda run, data: plot_training(run.snapshots)),
+            Picture("experts", "Experts.", lambda run, data: plot_experts(run.model)),
+            Picture("data", "Rows.", draw_shared=lambda data, seed: plot_templates(data.train)),
+        ),
+        remarks=lambda results: [f"{len(results)} variants ran."],
+        snapshots=(0, 2),
+        n_seeds=3,
+    )

@@ -1,0 +1,99 @@
+"""Runs are kept: what is in the folder is drawn again without learning, the rest is learnt."""
+
+import json
+
+import numpy as np
+import pytest
+
+from dynpart.estimator import DynamicPartitionModel
+from dynpart.reproduce import reproduce
+from dynpart.reproduce._runs import read_record, run
+from dynpart.reproduce._snapshots import snapshots
+
+
+def refuse_to_learn(self, X, y=None):
+    raise AssertionError("learnt again")
+
+
+def test_a_whole_experiment_leaves_models_numbers_figures_and_a_report(experiment, tmp_path):
+    runs = reproduce(["tiny"], tmp_path, experiments={"tiny": experiment})
+    assert [finished.variant.key for finished in runs] == ["paper", "default"]
+    names = {path.name for path in (tmp_path / "tiny").iterdir()}
+    assert {"paper.dynpart", "default.dynpart", "paper.json", "default.json"} <= names
+    assert {"training-paper.png", "experts-default.png", "data.png"} <= names
+    report = (tmp_path / "reproduction.md").read_text()
+    assert "Every factor is found." in report
+    assert "2 variants ran." in report
+    assert f"{runs[1].result.seeds_recovered} of 3" in report
+
+
+def test_kept_runs_are_drawn_again_without_learning(experiment, tmp_path, monkeypatch):
+    everything = {"tiny": experiment}
+    first = reproduce(["tiny"], tmp_path, experiments=everything)
+    figure = tmp_path / "tiny" / "training-default.png"
+    drawn = figure.read_bytes()
+    figure.unlink()
+    monkeypatch.setattr(DynamicPartitionModel, "fit", refuse_to_learn)
+    again = reproduce(["tiny"], tmp_path, experiments=everything)
+    assert figure.read_bytes() == drawn
+    for before, after in zip(first, again, strict=True):
+        assert after.result == before.result
+        assert np.array_equal(after.model.means_, before.model.means_)
+        assert np.array_equal(after.snapshots[2], before.snapshots[2])
+
+
+@pytest.mark.parametrize("change", [{"seed": 5}, {"fresh": True}])
+def test_other_settings_are_learnt_anew(change, experiment, tmp_path, monkeypatch):
+    variant, data = experiment.variants[0], experiment.load()
+    asked = {"seed": 0, "engine": "reference"}
+    run(experiment, variant, data, tmp_path, **asked)
+    monkeypatch.setattr(DynamicPartitionModel, "fit", refuse_to_learn)
+    with pytest.raises(AssertionError, match="learnt again"):
+        run(experiment, variant, data, tmp_path, **(asked | change))
+
+
+def test_an_interruption_keeps_what_is_finished(experiment, tmp_path, monkeypatch):
+    everything = {"tiny": experiment}
+    learn = DynamicPartitionModel.fit
+
+    def interrupted(self, X, y=None):
+        if self.learning == DynamicPartitionModel().learning:
+            raise KeyboardInterrupt
+        return learn(self, X, y)
+
+    monkeypatch.setattr(DynamicPartitionModel, "fit", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        reproduce(["tiny"], tmp_path, experiments=everything)
+    assert read_record(tmp_path / "tiny", experiment.variants[0]) is not None
+    assert read_record(tmp_path / "tiny", experiment.variants[1]) is None
+    assert "1 variants ran." in (tmp_path / "reproduction.md").read_text()
+
+    def only_the_rest(self, X, y=None):
+        assert self.learning != "paper"
+        return learn(self, X, y)
+
+    monkeypatch.setattr(DynamicPartitionModel, "fit", only_the_rest)
+    assert len(reproduce(["tiny"], tmp_path, experiments=everything)) == 2
+
+
+def test_a_damaged_record_counts_as_none(experiment, tmp_path):
+    variant = experiment.variants[0]
+    for text in ("", "{", json.dumps({"result": {"mean_active": 1}}), json.dumps([1])):
+        (tmp_path / "paper.json").write_text(text)
+        assert read_record(tmp_path, variant) is None
+
+
+@pytest.mark.parametrize("learning", ["paper", DynamicPartitionModel().learning])
+def test_snapshots_go_the_way_of_the_whole_fit(learning):
+    X = np.random.RandomState(0).randint(0, 2, size=(30, 6)).astype(np.uint8)
+    model = DynamicPartitionModel(4, max_iter=6, learning=learning, random_state=3).fit(X)
+    taken = snapshots(model, X, [0, 1, 6])
+    assert np.allclose(taken[6], model.means_)
+    assert not np.allclose(taken[0], taken[1])
+    # The start is scattered around the data's average, the same for every length of the fit.
+    assert np.allclose(taken[0], snapshots(model.set_params(max_iter=2), X, [0])[0])
+
+
+def test_unknown_experiments_are_named(tmp_path):
+    with pytest.raises(ValueError, match="no-such"):
+        reproduce(["no-such"], tmp_path)
