@@ -17,7 +17,16 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-COMMANDS = ("demo",)
+COMMANDS = (
+    "fit",
+    "encode",
+    "reconstruct",
+    "info",
+    "explain",
+    "report",
+    "demo",
+    "reproduce",
+)
 """Commands in the order of ``dynpart --help``: each is the module of this package of that name."""
 
 KNOWN_ERRORS = (ValueError, OSError, ImportError)

@@ -1,0 +1,138 @@
+// Pictures: turns numbers into colours and colours into pixels, in light and in dark.
+
+const ink = { paper: [255, 255, 255], ink: [0, 0, 0], dark: false };
+
+function readTheme() {
+  const style = getComputedStyle(document.documentElement);
+  const rgb = (name) => style.getPropertyValue(name).trim().split(/\s+/).map(Number);
+  ink.paper = rgb("--paper-rgb");
+  ink.ink = rgb("--ink-rgb");
+  ink.dark = style.getPropertyValue("--is-dark").trim() === "1";
+}
+
+// OKLCH to sRGB (0..255): hues of equal lightness look equally strong.
+function oklch(lightness, chroma, hue) {
+  const a = chroma * Math.cos((hue * Math.PI) / 180);
+  const b = chroma * Math.sin((hue * Math.PI) / 180);
+  const l = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3;
+  const m = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3;
+  const s = (lightness - 0.0894841775 * a - 1.291485548 * b) ** 3;
+  const linear = [
+    4.0767416621 * l - 3.3077115913 * m + 0.2309699292 * s,
+    -1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s,
+    -0.0041960863 * l - 0.7034186147 * m + 1.707614701 * s,
+  ];
+  return linear.map((c) => {
+    const v = c <= 0.0031308 ? 12.92 * c : 1.055 * Math.max(c, 0) ** (1 / 2.4) - 0.055;
+    return Math.round(255 * Math.min(1, Math.max(0, v)));
+  });
+}
+
+const HUES = [250, 30, 145, 85, 310, 195, 0, 115, 275, 55, 170, 335];
+
+function slotColor(slot) {
+  const round = Math.floor(slot / HUES.length);
+  const lightness = (ink.dark ? 0.72 : 0.62) + [0, -0.12, 0.1][round % 3];
+  return oklch(lightness, 0.155, HUES[slot % HUES.length] + 13 * round);
+}
+
+function css(rgb) {
+  return `rgb(${rgb[0]} ${rgb[1]} ${rgb[2]})`;
+}
+
+function mix(from, to, share, out, at) {
+  for (let c = 0; c < 3; c++) out[at + c] = from[c] + (to[c] - from[c]) * share;
+}
+
+function shade(value) {
+  return Math.min(1, Math.max(0, (value - raw.low) / (raw.high - raw.low)));
+}
+
+// Stops from "nothing" to "much" that begin in the background's own tone.
+function heatStops() {
+  return ink.dark
+    ? [ink.paper, [66, 30, 104], [172, 52, 98], [240, 130, 64], [252, 236, 170]]
+    : [ink.paper, [250, 214, 150], [238, 134, 92], [178, 50, 104], [62, 16, 88]];
+}
+
+function heat(share, out, at, stops) {
+  const place = Math.min(0.9999, Math.max(0, share)) * (stops.length - 1);
+  const i = Math.floor(place);
+  mix(stops[i], stops[i + 1], place - i, out, at);
+}
+
+function newCanvas(label, className) {
+  const canvas = document.createElement("canvas");
+  const [height, width] = raw.image;
+  canvas.width = width;
+  canvas.height = height;
+  canvas.className = `${className || ""} ${Math.max(width, height) <= 96 ? "pixels" : ""}`.trim();
+  canvas.setAttribute("role", "img");
+  canvas.setAttribute("aria-label", label);
+  return canvas;
+}
+
+// Paint every pixel by a function that writes its colour into a buffer.
+function paint(canvas, write) {
+  const context = canvas.getContext("2d");
+  const image = context.createImageData(canvas.width, canvas.height);
+  const out = image.data;
+  for (let d = 0; d < D; d++) {
+    write(d, out, 4 * d);
+    out[4 * d + 3] = 255;
+  }
+  context.putImageData(image, 0, 0);
+}
+
+function paintValues(canvas, values) {
+  paint(canvas, (d, out, at) => {
+    const v = values[d];
+    mix(ink.paper, ink.ink, Number.isNaN(v) ? 0.5 : shade(v), out, at);
+  });
+}
+
+function paintTemplate(canvas, k) {
+  paintValues(canvas, means.subarray(k * D, (k + 1) * D));
+}
+
+function paintExpertise(canvas, k) {
+  const stops = heatStops();
+  const start = k * D;
+  // Ranks, not levels: what matters is who wins against whom.
+  paint(canvas, (d, out, at) => heat(K > 1 ? 1 - ranks[start + d] / (K - 1) : 1, out, at, stops));
+}
+
+// Owners in their colours; within a colour, the opinion decides how deep it is.
+function paintPartition(canvas, owner, values, colorOf, highlight) {
+  const faded = ink.dark ? 0.16 : 0.12;
+  paint(canvas, (d, out, at) => {
+    const k = owner[d];
+    if (k < 0) {
+      mix(ink.paper, ink.ink, 0.08, out, at);
+      return;
+    }
+    const depth = 0.3 + 0.7 * shade(values[d]);
+    const share = highlight === null || highlight === k ? depth : depth * faded;
+    mix(ink.paper, colorOf(k), share, out, at);
+  });
+}
+
+function paintSurprise(canvas, owner, x) {
+  const stops = heatStops();
+  paint(canvas, (d, out, at) => {
+    const k = owner[d];
+    let share = 0;
+    if (k >= 0 && isBinary) share = -logDensity(k, d, x[d]) / 5;
+    if (k >= 0 && !isBinary) share = Math.abs(x[d] - means[k * D + d]) / (raw.high - raw.low);
+    heat(share, out, at, stops);
+  });
+}
+
+// The composed template in gray, one expert's share of it in colour: its support in company.
+function paintSupport(canvas, owner, values, k, color) {
+  paint(canvas, (d, out, at) => {
+    const depth = shade(values[d]);
+    if (owner[d] === k) mix(ink.paper, color, 0.25 + 0.75 * depth, out, at);
+    else mix(ink.paper, ink.ink, 0.06 + 0.5 * depth, out, at);
+  });
+}
