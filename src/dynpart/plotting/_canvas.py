@@ -161,7 +161,7 @@ def mosaic(tiles: Array, shown: NDArray[np.bool_] | None = None) -> Mosaic:
 
 def new_figure(width: float, height: float) -> Figure:
     """An empty figure, in inches, with its own canvas and no window."""
-    layout = ConstrainedLayoutEngine(w_pad=0.06, h_pad=0.06)
+    layout = ConstrainedLayoutEngine(w_pad=0.06, h_pad=0.06, compress=True)
     figure = Figure(figsize=(width, height), dpi=DPI, layout=layout)
     FigureCanvasAgg(figure)
     return figure

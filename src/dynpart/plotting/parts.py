@@ -87,7 +87,9 @@ def plot_decomposition(
     depth = -(-len(X) // n_blocks)
     n_blocks = -(-len(X) // depth)
     tile = tiles.shape[2:]
-    width, height = fit_size((depth, n_blocks * tiles.shape[1]), tile, 10.0)
+    width, height = fit_size(
+        (depth, n_blocks * tiles.shape[1]), tile, 10.0 if n_blocks < 3 else 13.0
+    )
     figure = new_figure(width + 0.25 * n_blocks, height + 0.35)
     scale = value_scale(model, X, cmap)
     labels = ["data", "model", *(str(step + 1) for step in range(order.shape[1]))]

@@ -107,13 +107,17 @@ def _with_recovery(
     result: Result, model: DynamicPartitionModel, data: Data, seed: int, n_seeds: int
 ) -> Result:
     """Add how many factor levels were found, and how often all of them with other seeds."""
-    others = (
-        clone(model).set_params(random_state=seed + 1 + i).fit(data.train) for i in range(n_seeds)
-    )
+    from rich.console import Console
+    from rich.progress import track
+
+    n_found = 0
+    for i in track(range(n_seeds), "Seeds", console=Console(stderr=True), transient=True):
+        other = clone(model).set_params(random_state=seed + 1 + i).fit(data.train)
+        n_found += bool(pairs_recovered(other.means_).all())
     return dataclasses.replace(
         result,
         recovered=int(pairs_recovered(model.means_).sum()),
-        seeds_recovered=sum(bool(pairs_recovered(other.means_).all()) for other in others),
+        seeds_recovered=n_found,
         n_seeds=n_seeds,
     )
 
