@@ -38,20 +38,22 @@ def test_gray_rows_are_measured_by_rmse_and_bits_of_256_levels():
     assert result.bits == pytest.approx(-model.score(X) / math.log(2) + 6 * math.log2(255))
 
 
+def locality(model, X):
+    H = model.transform(X)
+    return local_experts(model.means_, model.partition(H), H.sum(axis=0))
+
+
 def test_experts_of_pairs_are_local_and_an_expert_for_everything_is_not(model):
-    X = make_pairs(5)
-    assert local_experts(model, model.transform(X)).all()
+    assert locality(model, make_pairs(5)).all()
     rng = np.random.RandomState(0)
     prototypes = rng.randint(0, 2, size=(2, 40)).astype(np.uint8)
     rows = prototypes[rng.randint(0, 2, size=60)]
     clusters = DynamicPartitionModel(2, n_active=1, random_state=0).fit(rows)
-    assert not local_experts(clusters, clusters.transform(rows)).any()
+    assert not locality(clusters, rows).any()
 
 
 def test_an_expert_that_is_never_active_is_not_local(model):
-    H = model.transform(make_pairs(5))
-    used = H.any(axis=0)
-    few = H[:1]
-    local = local_experts(model, few)
-    assert not local[~few.any(axis=0)].any()
-    assert used.all()
+    few = make_pairs(5)[:1]
+    idle = ~model.transform(few).any(axis=0)
+    assert idle.any()
+    assert not locality(model, few)[idle].any()

@@ -22,9 +22,12 @@ def measure(model: DynamicPartitionModel, X: NDArray[Any], fit_seconds: float) -
     start = time.perf_counter()
     H = model.transform(X)
     encode_seconds = time.perf_counter() - start
-    composed = model.inverse_transform(H)
+    owner = model.partition(H)
+    composed = model.means_[owner, np.arange(X.shape[1])]
     log_likelihood = float(model.log_likelihood(X, H).mean())
-    bits = -float(model.score(X)) / math.log(2)
+    p = model.activation_probabilities_
+    log_prior = float((H @ np.log(p) + (1 - H) @ np.log1p(-p)).mean())
+    bits = -(log_likelihood + log_prior) / math.log(2)
     if is_gray(model):
         error = math.sqrt(float(np.mean((composed - X) ** 2)))
         # A density at 256 levels between 0 and 1: each level is 1/255 wide.
@@ -38,7 +41,7 @@ def measure(model: DynamicPartitionModel, X: NDArray[Any], fit_seconds: float) -
         bits=bits,
         fit_seconds=fit_seconds,
         encode_seconds=encode_seconds,
-        n_local=int(local_experts(model, H).sum()),
+        n_local=int(local_experts(model.means_, owner, H.sum(axis=0)).sum()),
         n_used=int(H.any(axis=0).sum()),
     )
 
@@ -48,31 +51,32 @@ def is_gray(model: DynamicPartitionModel) -> bool:
     return hasattr(model, "variances_")
 
 
-def local_experts(model: DynamicPartitionModel, H: NDArray[np.integer]) -> NDArray[np.bool_]:
+def local_experts(
+    means: NDArray[np.float64], owner: NDArray[np.integer], usage: NDArray[np.integer]
+) -> NDArray[np.bool_]:
     """Which experts speak about a small part of the variables, shape (n_experts,).
 
     An expert's weight on a variable is how often it owns the variable when it is active, times how
-    far its opinion there is from the average of all rows. The expert is local if it is used and a
-    fifth of the variables hold four fifths of its weight.
+    far its opinion there is from the average of all composed rows. The expert is local if it is
+    used and a fifth of the variables hold four fifths of its weight.
 
     Parameters
     ----------
-    model : DynamicPartitionModel
-        A fitted model.
-    H : ndarray of shape (n_rows, n_experts)
-        Codes.
+    means : ndarray of shape (n_experts, n_features)
+    owner : ndarray of shape (n_rows, n_features)
+        The responsible expert of every variable.
+    usage : ndarray of shape (n_experts,)
+        Rows in which each expert is active.
     """
-    n_experts, n_features = model.means_.shape
-    owned = np.zeros((n_experts, n_features))
-    for rows in np.array_split(np.arange(len(H)), max(1, len(H) * n_features // 2**24)):
-        owner = model.partition(H[rows])
-        for k in range(n_experts):
-            owned[k] += (owner == k).sum(axis=0)
-    usage = H.sum(axis=0)
-    average = (owned * model.means_).sum(axis=0) / len(H)
-    weight = owned / np.maximum(usage, 1)[:, None] * np.abs(model.means_ - average)
+    n_experts, n_features = means.shape
+    owned = np.zeros(n_experts * n_features)
+    for rows in np.array_split(owner, max(1, owner.size // 2**22)):
+        cell = rows * n_features + np.arange(n_features)
+        owned += np.bincount(cell.ravel(), minlength=owned.size)
+    owned = owned.reshape(n_experts, n_features)
+    average = (owned * means).sum(axis=0) / len(owner)
+    weight = owned / np.maximum(usage, 1)[:, None] * np.abs(means - average)
     total = weight.sum(axis=1)
     heaviest = -np.sort(-weight, axis=1)
-    n_few = max(1, int(LOCAL_SHARE * n_features))
-    few = heaviest[:, :n_few].sum(axis=1)
+    few = heaviest[:, : max(1, int(LOCAL_SHARE * n_features))].sum(axis=1)
     return (total > 0) & (few >= LOCAL_WEIGHT * total)
