@@ -38,7 +38,7 @@ function openDetail(k) {
 }
 
 function detailPicture(k, template) {
-  const caption = template ? "Opinion" : "Rank of expertise";
+  const caption = template ? "Opinion" : "Level of expertise";
   const canvas = newCanvas(`${caption} of expert ${k}`, "large");
   if (template) paintTemplate(canvas, k);
   else paintExpertise(canvas, k);
@@ -106,7 +106,7 @@ function partnerButton(j, value) {
       "span",
       { class: "chip-text" },
       el("b", { text: `Expert ${j}` }),
-      el("span", { class: "share", text: `${value > 0 ? "+" : ""}${value.toFixed(2)}` }),
+      el("span", { class: "share", text: `${value > 0 ? "+" : ""}${signed(value.toFixed(2))}` }),
     ),
   );
   return button;

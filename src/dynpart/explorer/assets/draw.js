@@ -36,6 +36,11 @@ function slotColor(slot) {
   return oklch(lightness, 0.155, HUES[slot % HUES.length] + 13 * round);
 }
 
+// Low and high values: ink on paper for bits, dark to bright for gray values, as in photographs.
+function tones() {
+  return isBinary ? [ink.paper, ink.ink] : [[18, 20, 28], [250, 250, 252]];
+}
+
 function css(rgb) {
   return `rgb(${rgb[0]} ${rgb[1]} ${rgb[2]})`;
 }
@@ -85,9 +90,10 @@ function paint(canvas, write) {
 }
 
 function paintValues(canvas, values) {
+  const [low, high] = tones();
   paint(canvas, (d, out, at) => {
     const v = values[d];
-    mix(ink.paper, ink.ink, Number.isNaN(v) ? 0.5 : shade(v), out, at);
+    mix(low, high, Number.isNaN(v) ? 0.5 : shade(v), out, at);
   });
 }
 
@@ -98,13 +104,13 @@ function paintTemplate(canvas, k) {
 function paintExpertise(canvas, k) {
   const stops = heatStops();
   const start = k * D;
-  // Ranks, not levels: what matters is who wins against whom.
-  paint(canvas, (d, out, at) => heat(K > 1 ? 1 - ranks[start + d] / (K - 1) : 1, out, at, stops));
+  paint(canvas, (d, out, at) => heat(expertiseShare(start + d), out, at, stops));
 }
 
 // Owners in their colours; within a colour, the opinion decides how deep it is.
 function paintPartition(canvas, owner, values, colorOf, highlight) {
   const faded = ink.dark ? 0.16 : 0.12;
+  const [low] = tones();
   paint(canvas, (d, out, at) => {
     const k = owner[d];
     if (k < 0) {
@@ -113,7 +119,7 @@ function paintPartition(canvas, owner, values, colorOf, highlight) {
     }
     const depth = 0.3 + 0.7 * shade(values[d]);
     const share = highlight === null || highlight === k ? depth : depth * faded;
-    mix(ink.paper, colorOf(k), share, out, at);
+    mix(low, colorOf(k), share, out, at);
   });
 }
 
@@ -130,9 +136,10 @@ function paintSurprise(canvas, owner, x) {
 
 // The composed template in gray, one expert's share of it in colour: its support in company.
 function paintSupport(canvas, owner, values, k, color) {
+  const [low, high] = tones();
   paint(canvas, (d, out, at) => {
     const depth = shade(values[d]);
-    if (owner[d] === k) mix(ink.paper, color, 0.25 + 0.75 * depth, out, at);
-    else mix(ink.paper, ink.ink, 0.06 + 0.5 * depth, out, at);
+    if (owner[d] === k) mix(low, color, 0.25 + 0.75 * depth, out, at);
+    else mix(low, high, 0.06 + 0.5 * depth, out, at);
   });
 }

@@ -22,7 +22,7 @@ function buildGallery() {
   for (const [value, [text]] of Object.entries(SORTS)) sort.append(el("option", { value, text }));
   byId("expert-search").placeholder = isImage ? "Number, or active" : "Number, variable, or active";
   byId("experts-note").textContent = isImage
-    ? "Left: the expert's opinion of every pixel. Right: how its expertise ranks there, from none to highest. A click shows more, the switch adds it to the mix above."
+    ? "Left: the expert's opinion of every pixel. Right: its level of expertise there. The bar says how often it is active. A click shows more, the plus adds it to the mix above."
     : "Each expert's most distinctive opinions; the mark is what experts usually say, a fuller colour means higher expertise.";
   const box = byId("gallery");
   for (let k = 0; k < K; k++) {
@@ -65,7 +65,7 @@ function expertCard(k) {
       "div",
       { class: "card-foot" },
       el("b", { text: `${k}` }),
-      meter(share),
+      meter(raw.usage[k] / Math.max(...raw.usage, 1)),
       el("span", { class: "number", text: percent(share) }),
       el("button", {
         type: "button",

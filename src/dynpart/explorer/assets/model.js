@@ -93,6 +93,12 @@ function errorOf(owner, x) {
   return isBinary ? sum / D : Math.sqrt(sum / D);
 }
 
+// Level of expertise between the lowest and the highest of the model, on a logarithmic scale.
+function expertiseShare(i) {
+  const { low, high } = raw.expertise;
+  return high > low ? (expertise[i] - low) / (high - low) : 1;
+}
+
 // How distinctive an expert is for a variable: far from the usual opinion where it is trusted.
 function distinction(k, d) {
   const i = k * D + d;
@@ -130,6 +136,11 @@ function sampleName(n) {
   return label ? `${label}` : `Row ${raw.sampleRows[n]}`;
 }
 
+// An opinion as a person would say it.
+function opinionText(value) {
+  return isBinary && Number.isFinite(value) ? percent(value) : tidy(value);
+}
+
 function percent(share) {
   return share >= 0.0995 || share === 0 ? `${Math.round(100 * share)}%` : `${(100 * share).toFixed(1)}%`;
 }
@@ -138,5 +149,10 @@ function tidy(value) {
   if (!Number.isFinite(value)) return "–";
   const size = Math.abs(value);
   if (size !== 0 && (size < 0.001 || size >= 1e6)) return value.toExponential(2);
-  return String(Number(value.toPrecision(3)));
+  return signed(String(Number(value.toPrecision(3))));
+}
+
+// A true minus sign, as wide as a plus.
+function signed(text) {
+  return text.replace("-", "−");
 }

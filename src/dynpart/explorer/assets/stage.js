@@ -161,7 +161,7 @@ function updateReadout(text) {
   }
   const error = errorOf(state.owner, state.x);
   const fit = isBinary ? `${percent(error)} of ${isImage ? "pixels" : "variables"} wrong` : `RMSE ${tidy(error)}`;
-  const nats = likelihood(state.owner, state.x).toFixed(1);
+  const nats = signed(likelihood(state.owner, state.x).toFixed(1));
   box.textContent = `${plural(state.active.size, "expert")} active · ${nats} nats · ${fit}`;
 }
 
@@ -176,7 +176,7 @@ function buildSteps() {
     const column = el("span", { class: "column" });
     column.style.height = `${100 * share}%`;
     column.style.background = css(colorOf(k));
-    const gain = step === 0 ? `${path[0].toFixed(1)} nats` : `+${(path[step] - path[step - 1]).toFixed(1)}`;
+    const gain = step === 0 ? `${signed(path[0].toFixed(1))} nats` : `+${(path[step] - path[step - 1]).toFixed(1)}`;
     box.append(
       el(
         "button",

@@ -63,7 +63,7 @@ function variableRow(d) {
     el("th", { scope: "row", title: name, text: name || "(no name)" }),
     el("td", { class: "number", text: tidy(value) }),
     el("td", { class: "wide" }, meter(k < 0 ? 0 : shareOf(d, opinion), color, shareOf(d, value))),
-    el("td", { class: "number", text: k < 0 ? "–" : tidy(opinion) }),
+    el("td", { class: "number", text: k < 0 ? "–" : opinionText(opinion) }),
     el(
       "td",
       {},
@@ -84,7 +84,7 @@ function buildVariables(box) {
       drawVariables();
     },
   });
-  const head = ["Variable", "Data", "Opinion of the owner (bar) and data (mark)", "Opinion", "Owner"];
+  const head = ["Variable", "Data", "Opinion (bar) and data (mark)", "Opinion", "Owner"];
   box.append(
     el("div", { class: "bar" }, el("h3", { text: "Who explains which variable" }), search),
     el(
@@ -117,14 +117,14 @@ function opinionBars(k, count) {
     const bar = meter(shareOf(d, means[i]), null, shareOf(d, usual[d]));
     bar.firstChild.style.opacity = String(0.3 + 0.7 * trust);
     const name = variableName(d) || "(no name)";
-    const words = `${name}: expects ${tidy(means[i])}, usually ${tidy(usual[d])}, expertise rank ${ranks[i] + 1} of ${K}`;
+    const words = `${name}: expects ${opinionText(means[i])}, usually ${opinionText(usual[d])}, expertise rank ${ranks[i] + 1} of ${K}`;
     list.append(
       el(
         "li",
         { title: words },
         el("span", { class: "name", text: name }),
         bar,
-        el("span", { class: "number", text: tidy(means[i]) }),
+        el("span", { class: "number", text: opinionText(means[i]) }),
       ),
     );
   }
