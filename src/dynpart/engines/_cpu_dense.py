@@ -1,0 +1,105 @@
+"""Compiled pursuit of rows of any family: log-densities are tabulated for each row."""
+
+# mypy: allow-untyped-defs
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from dynpart.engines._cpu_pursuit import (
+    TILE,
+    add_rows,
+    best_expert,
+    new_work,
+    pursue_row,
+    refine_row,
+    take_over,
+)
+
+_u = np.uintp  # see _cpu_pursuit
+
+
+@njit(cache=True, nogil=True)
+def tabulate(T, lo, n, theta, log_partition, tables):
+    """Log-densities of rows lo to lo + n under all experts, float64 rounded to float32.
+
+    Parameters
+    ----------
+    T : ndarray of shape (n_statistics, n_rows, n_features)
+    theta : ndarray of shape (n_statistics, n_features, n_lanes)
+    log_partition : ndarray of shape (n_features, n_lanes)
+    tables : ndarray of shape (n, n_features * n_lanes)
+    """
+    n_statistics, n_features, n_lanes = theta.shape
+    scratch = np.empty(n_lanes)
+    # Variables outside, rows inside: a few rows share one reading of the experts.
+    for d in range(n_features):
+        for i in range(n):
+            for k in range(n_lanes):
+                scratch[k] = -log_partition[_u(d), k]
+            for s in range(n_statistics):
+                t = T[s, lo + i, d]
+                for k in range(n_lanes):
+                    scratch[k] += t * theta[_u(s), _u(d), k]
+            at = d * n_lanes
+            for k in range(n_lanes):
+                tables[_u(i), _u(at + k)] = scratch[k]
+
+
+@njit(cache=True, nogil=True)
+def sum_all(gains, offsets, table):
+    """gains[0] = sums over all variables: the gains over no expert at all."""
+    gains[:] = 0.0
+    for lo in range(0, offsets.size, TILE):
+        add_rows(gains, 0, lo, min(lo + TILE, offsets.size), offsets, table)
+
+
+@njit(cache=True, nogil=True)
+def pursue(
+    T,
+    lo,
+    hi,
+    block,
+    theta,
+    log_partition,
+    rank,
+    rank_by_expert,
+    rule,
+    n_swaps,
+    prune,
+    order,
+    loglik,
+):
+    """Codes of rows lo to hi, `block` rows tabulated at a time."""
+    n_features, n_lanes = rank.shape
+    cost = rule[3]
+    work = new_work(cost.size, n_features, rank)
+    active = work[2]
+    owner_rank, owner_log = work[3]
+    tables = np.empty((block, n_features * n_lanes), np.float32)
+    offsets = np.arange(n_features) * n_lanes
+    gains = np.empty((1, n_lanes))
+    saved = np.empty((1, n_lanes))
+    for begin in range(lo, hi, block):
+        n = min(block, hi - begin)
+        tabulate(T, begin, n, theta, log_partition, tables)
+        for i in range(n):
+            row = begin + i
+            table = tables[i]
+            sum_all(gains, offsets, table)
+            active[:] = False
+            j, _ = best_expert(gains, 0, cost, active)
+            score = gains[0, j]
+            order[row, 0] = j
+            owner_rank[:] = cost.size
+            owner_log[:] = 0
+            if rule[1] > 1:
+                take_over(j, gains, 0, offsets, table, rank, rank_by_expert, work)
+            loglik[row] = pursue_row(
+                gains, 0, score, offsets, table, rank, rank_by_expert, rule, order, row, work
+            )
+            if n_swaps or prune:
+                loglik[row] = refine_row(
+                    offsets, table, rank, rank_by_expert, rule, n_swaps, prune, order, row, gains,
+                    saved, work,
+                )  # fmt: skip

@@ -1,0 +1,305 @@
+"""Compiled kernels of the hard pursuit: first and second pass, incremental steps, refinement.
+
+A row's log-densities are rows of a table: `offsets[d]` says where in the flat table those of all
+experts for variable d begin. Binary rows point into one table for all of them, other families into
+a table made for the row. Every row is worked on its own, in an order of operations that depends on
+nothing but the row and the experts: so it gets the same code in any batch, by any thread.
+"""
+
+# mypy: allow-untyped-defs, disable-error-code="call-arg,unreachable"
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numba.cpython.unsafe.numbers import trailing_zeros
+
+from dynpart.engines._cpu_vectors import (
+    add_changes_1,
+    add_changes_2,
+    add_changes_3,
+    add_changes_4,
+    add_rows_1,
+    add_rows_2,
+    add_rows_3,
+    add_rows_4,
+)
+
+TILE = 64
+"""Variables whose terms are summed in float32 before the sum enters a gain in float64."""
+
+_u = np.uintp  # an unsigned index spares the test for "counted from the end", and so vectorises
+
+
+@njit(cache=True, nogil=True)
+def positions(flags, found):
+    """Where flags (uint8, 0 or 1, a multiple of 8 of them) are set; returns how many."""
+    words = flags.view(np.uint64)
+    m = 0
+    for i in range(words.size):
+        word = words[i]
+        while word != np.uint64(0):
+            found[_u(m)] = 8 * i + (np.int64(trailing_zeros(word)) >> 3)
+            m += 1
+            word &= word - np.uint64(1)
+    return m
+
+
+@njit(cache=True, nogil=True)
+def add_rows(gains, i, lo, hi, offsets, table):
+    """gains[i] += rows of the flat table that begin at offsets[lo:hi]."""
+    n_lanes = gains.shape[1]
+    at = i * n_lanes
+    k = 0
+    while k + 64 <= n_lanes:
+        add_rows_4(gains, at, k, lo, hi, offsets, table)
+        k += 64
+    if n_lanes - k == 48:
+        add_rows_3(gains, at, k, lo, hi, offsets, table)
+    elif n_lanes - k == 32:
+        add_rows_2(gains, at, k, lo, hi, offsets, table)
+    elif n_lanes - k == 16:
+        add_rows_1(gains, at, k, lo, hi, offsets, table)
+
+
+@njit(cache=True, nogil=True)
+def add_changes(gains, i, m, sign, wins, offsets, old, new, new_at, table, rank):
+    """Change gains[i] as m variables pass from an owner to a better one (sign -1: and back).
+
+    An expert that beats both owners gains what the new one lost; an expert between the two loses
+    what it would have gained.
+
+    Parameters
+    ----------
+    wins : ndarray
+        The variables, the first m count.
+    old, new : tuple of two ndarray
+        Ranks and log-densities of the owners of all variables; the new ranks begin at `new_at`.
+    """
+    old_rank, old_log = old
+    new_rank, new_log = new
+    n_lanes = gains.shape[1]
+    at = i * n_lanes
+    for lo in range(0, m, TILE):
+        hi = min(lo + TILE, m)
+        k = 0
+        while k + 64 <= n_lanes:
+            add_changes_4(
+                gains, at, k, lo, hi, sign, wins, offsets, old_rank, old_log, new_rank, new_at,
+                new_log, table, rank,
+            )  # fmt: skip
+            k += 64
+        if n_lanes - k == 48:
+            add_changes_3(
+                gains, at, k, lo, hi, sign, wins, offsets, old_rank, old_log, new_rank, new_at,
+                new_log, table, rank,
+            )  # fmt: skip
+        elif n_lanes - k == 32:
+            add_changes_2(
+                gains, at, k, lo, hi, sign, wins, offsets, old_rank, old_log, new_rank, new_at,
+                new_log, table, rank,
+            )  # fmt: skip
+        elif n_lanes - k == 16:
+            add_changes_1(
+                gains, at, k, lo, hi, sign, wins, offsets, old_rank, old_log, new_rank, new_at,
+                new_log, table, rank,
+            )  # fmt: skip
+
+
+@njit(cache=True, nogil=True)
+def best_expert(gains, i, cost, active):
+    """The inactive expert that gains most beyond its cost, lowest index first, and how much."""
+    best = -1
+    most = -np.inf
+    for k in range(cost.size):
+        value = gains[i, k] - cost[k]
+        if value > most and not active[k]:
+            most = value
+            best = k
+    return best, most
+
+
+@njit(cache=True, nogil=True)
+def new_work(n_experts, n_features, rank):
+    """Scratch for one row: flags, variables won, active experts, owners old and new."""
+    return (
+        np.zeros((n_features + 7) // 8 * 8, np.uint8),
+        np.empty(n_features, np.int64),
+        np.zeros(n_experts, np.bool_),
+        (np.empty(n_features, rank.dtype), np.empty(n_features, np.float32)),
+        (np.empty(n_features, rank.dtype), np.empty(n_features, np.float32)),
+    )
+
+
+@njit(cache=True, nogil=True)
+def take_over(j, gains, i, offsets, table, rank, rank_by_expert, work):
+    """Let expert j own the variables it wins, and bring all gains up to date; returns how many."""
+    flags, wins, _, owners, heirs = work
+    owner_rank, owner_log = owners
+    new_log = heirs[1]
+    n_features = owner_rank.size
+    for d in range(n_features):
+        flags[d] = rank_by_expert[_u(j), d] < owner_rank[d]
+    m = positions(flags, wins)
+    for q in range(m):
+        d = wins[q]
+        new_log[_u(d)] = table[_u(offsets[_u(d)] + j)]
+    new = rank_by_expert.reshape(-1), new_log
+    add_changes(gains, i, m, 1.0, wins, offsets, owners, new, j * n_features, table, rank)
+    for q in range(m):
+        d = wins[q]
+        owner_rank[_u(d)] = rank_by_expert[_u(j), _u(d)]
+        owner_log[_u(d)] = new_log[_u(d)]
+    return m
+
+
+@njit(cache=True, nogil=True)
+def pursue_row(gains, i, total, offsets, table, rank, rank_by_expert, rule, order, row, work):
+    """Activate experts after the first, which owns everything, until none earns its cost.
+
+    Parameters
+    ----------
+    gains : ndarray of shape (n, n_lanes)
+        gains[i] holds the gains of all experts over the first one; overwritten.
+    total : float
+        Log-likelihood of the first expert alone.
+    order : ndarray of shape (n_rows, max_active)
+        order[row] begins with the first expert; the others are filled in as they are activated.
+    work : tuple
+        Scratch, in which the owners are those of the first expert. Rank 0 where all experts agree
+        keeps variables out of it on which nothing is to be gained.
+
+    Returns
+    -------
+    total : float
+        Log-likelihood of the code.
+    """
+    min_active, max_active, margin, cost = rule
+    active = work[2]
+    active[:] = False
+    active[order[row, 0]] = True
+    n_active = 1
+    while n_active < max_active:
+        j, most = best_expert(gains, i, cost, active)
+        if j < 0 or (most <= margin and n_active >= min_active):
+            break
+        total += gains[i, j]
+        active[j] = True
+        order[row, n_active] = j
+        n_active += 1
+        if n_active < max_active:
+            take_over(j, gains, i, offsets, table, rank, rank_by_expert, work)
+    return total
+
+
+@njit(cache=True, nogil=True)
+def refine_row(
+    offsets, table, rank, rank_by_expert, rule, n_swaps, prune, order, row, gains, saved, work
+):
+    """Reconsider each active expert in turn: drop it, replace it or keep it.
+
+    Parameters
+    ----------
+    order : ndarray of shape (n_rows, max_active)
+        order[row] is the code, padded with -1; overwritten.
+    gains, saved : ndarray of shape (1, n_lanes)
+        Scratch.
+
+    Returns
+    -------
+    total : float
+        Log-likelihood of the code under the hard composition.
+    """
+    min_active, _, margin, cost = rule
+    wins, active = work[1], work[2]
+    owners, heirs = work[3], work[4]
+    owner_rank, owner_log = owners
+    heir_rank, heir_log = heirs
+    n_features = offsets.size
+    max_active = order.shape[1]
+    n_passes = n_swaps + (1 if prune else 0)
+    nobody = rank.dtype.type(cost.size)
+    owner = np.zeros(n_features, np.int64)
+    owner_rank[:] = nobody
+    active[:] = False
+    n_active = 0
+    for step in range(max_active):
+        j = np.int64(order[row, step])
+        if j >= 0:
+            active[j] = True
+            n_active += 1
+            for d in range(n_features):
+                better = rank_by_expert[_u(j), d] < owner_rank[d]
+                owner[d] = j if better else owner[d]
+                owner_rank[d] = rank_by_expert[_u(j), d] if better else owner_rank[d]
+    for d in range(n_features):
+        owner_log[d] = table[_u(offsets[d] + owner[d])]
+    if n_passes:
+        # Gains over nobody, then over the owners there are.
+        gains[:] = 0.0
+        for lo in range(0, n_features, TILE):
+            add_rows(gains, 0, lo, min(lo + TILE, n_features), offsets, table)
+        for d in range(n_features):
+            wins[d] = d
+            heir_rank[d] = nobody
+            heir_log[d] = 0
+        add_changes(gains, 0, n_features, 1.0, wins, offsets, heirs, owners, 0, table, rank)
+    for number in range(n_passes):
+        may_replace = number < n_swaps
+        for step in range(max_active):
+            j = np.int64(order[row, step])
+            if j < 0 or (n_active == 1 and not may_replace):
+                continue
+            # Take j out: its variables fall to the best of the others, or to nobody.
+            m = 0
+            for d in range(n_features):
+                wins[_u(m)] = d
+                m += owner[d] == j
+            for q in range(m):
+                d = wins[q]
+                heir_rank[_u(d)] = nobody
+                heir = np.int64(-1)
+                for other in range(max_active):
+                    k = np.int64(order[row, other])
+                    if k >= 0 and k != j and rank_by_expert[_u(k), _u(d)] < heir_rank[_u(d)]:
+                        heir_rank[_u(d)] = rank_by_expert[_u(k), _u(d)]
+                        heir = k
+                heir_log[_u(d)] = table[_u(offsets[_u(d)] + heir)] if heir >= 0 else np.float32(0)
+            saved[:] = gains
+            add_changes(gains, 0, m, -1.0, wins, offsets, heirs, owners, 0, table, rank)
+            active[j] = False
+            kept = gains[0, j] - cost[j]
+            best, most = best_expert(gains, 0, cost, active)
+            drop = n_active > min_active and (most if may_replace else kept) <= margin
+            if not drop and not (may_replace and most > kept + margin):
+                gains[:] = saved
+                active[j] = True
+                continue
+            order[row, step] = -1
+            for q in range(m):
+                d = wins[q]
+                owner_rank[_u(d)] = heir_rank[_u(d)]
+                owner_log[_u(d)] = heir_log[_u(d)]
+                owner[_u(d)] = -1
+                for other in range(max_active):
+                    k = np.int64(order[row, other])
+                    if k >= 0 and rank_by_expert[_u(k), _u(d)] == heir_rank[_u(d)]:
+                        owner[_u(d)] = k
+            if drop:
+                n_active -= 1
+                continue
+            order[row, step] = best
+            active[best] = True
+            m = take_over(best, gains, 0, offsets, table, rank, rank_by_expert, work)
+            for q in range(m):
+                owner[_u(wins[q])] = best
+    last = 0
+    for step in range(max_active):
+        j = order[row, step]
+        order[row, step] = -1
+        if j >= 0:
+            order[row, last] = j
+            last += 1
+    total = 0.0
+    for d in range(n_features):
+        total += owner_log[d]
+    return total

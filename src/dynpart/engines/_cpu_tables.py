@@ -1,0 +1,160 @@
+"""What the CPU kernels read of a model, laid out for them: experts of one variable side by side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynpart.engines._contract import Experts
+from dynpart.engines._cpu_sums import TILE
+from dynpart.engines._cpu_vectors import LANES
+
+FLOAT32_OCTAVES = 80
+"""Spread of expertise, in powers of two within a variable, that float32 sums still represent."""
+
+
+LOWEST_OCTAVE = 1000.0
+"""Levels further below the top than so many powers of two count as this far below."""
+
+
+@dataclass(frozen=True, eq=False)
+class OrderTables:
+    """Expertise as order: ranks by variable, for all experts, and by expert, for all variables.
+
+    Attributes
+    ----------
+    rank : ndarray of shape (n_features, n_lanes)
+        The padding has rank n_experts: it beats nobody.
+    rank_by_expert : ndarray of shape (n_experts, n_features)
+    """
+
+    rank: NDArray[np.unsignedinteger]
+    rank_by_expert: NDArray[np.unsignedinteger]
+
+
+@dataclass(frozen=True, eq=False)
+class BinaryTables:
+    """Log-densities of both values of binary variables.
+
+    Attributes
+    ----------
+    table : ndarray of shape (2 * n_features * n_lanes,)
+        Log P_k(x(d)), flat over x, d and k.
+    usual : ndarray of shape (n_features,)
+        The value the experts together expect.
+    surprise : ndarray like `table`
+        What a value adds to the log-density of the usual one.
+    constant : ndarray of shape (n_lanes,)
+        Log-likelihood of a row in which everything is as usual.
+    agreed : ndarray of shape (2, n_features)
+        Whether all experts give the value the same probability.
+    """
+
+    table: NDArray[np.float32]
+    usual: NDArray[np.uint8]
+    surprise: NDArray[np.float32]
+    constant: NDArray[np.float64]
+    agreed: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class SmoothedTables:
+    """Expertise as weights of a mixture, measured from the highest of each variable.
+
+    Attributes
+    ----------
+    levels, log2_levels : ndarray of shape (n_features, n_lanes)
+    log2_expertise : ndarray of shape (n_experts, n_features)
+        The same in float64.
+    """
+
+    levels: NDArray[np.float32]
+    log2_levels: NDArray[np.float32]
+    log2_expertise: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, experts: Experts) -> SmoothedTables:
+        """Tables of these experts."""
+        relative = relative_levels(experts.log2_expertise)
+        return cls(
+            by_variable(np.exp2(relative), 0, np.float32),
+            by_variable(relative, -np.inf, np.float32),
+            relative,
+        )
+
+    def binary_shares(self, model: BinaryTables) -> NDArray[np.float32]:
+        """e_k P_k(x(d)), flat like the table of log-densities."""
+        p = np.exp(model.table.reshape(2, *self.levels.shape))
+        return (p * self.levels).ravel()
+
+
+def padded(n_experts: int) -> int:
+    """Number of experts with the padding that fills the last vector."""
+    return -(-n_experts // LANES) * LANES
+
+
+def by_variable(values: NDArray, fill: float, dtype: type) -> NDArray:
+    """Turn (..., n_experts, n_features) into (..., n_features, n_lanes), the padding filled."""
+    *lead, n_experts, n_features = values.shape
+    out = np.full((*lead, n_features, padded(n_experts)), fill, dtype=dtype)
+    out[..., :n_experts] = np.swapaxes(values, -1, -2)
+    return out
+
+
+def order_tables(experts: Experts) -> OrderTables:
+    """Ranks in the smallest type that also holds n_experts, the rank of nobody."""
+    n_experts = experts.n_experts
+    dtype = np.uint8 if n_experts < 256 else np.uint16 if n_experts < 65536 else np.uint32
+    rank = by_variable(experts.ranks, n_experts, dtype)
+    return OrderTables(rank, np.ascontiguousarray(experts.ranks, dtype=dtype))
+
+
+def binary_tables(experts: Experts) -> BinaryTables:
+    """Tables of a Bernoulli model."""
+    theta, log_partition = experts.natural
+    n_experts, n_features = log_partition.shape
+    table = np.stack(
+        [
+            by_variable(-log_partition, 0, np.float32),
+            by_variable(theta[0] - log_partition, 0, np.float32),
+        ]
+    )
+    usual = (experts.eta[0].mean(axis=0) > 0.5).astype(np.uint8)
+    at = np.arange(n_features)
+    surprise = table - table[usual, at]
+    constant = table[usual, at].sum(axis=0, dtype=np.float64)
+    real = table[..., :n_experts]
+    agreed = real.max(axis=2) == real.min(axis=2)
+    return BinaryTables(table.ravel(), usual, surprise.ravel(), constant, agreed)
+
+
+def relative_levels(log2_expertise: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Log2 expertise measured from the highest of each variable, no less than float64 holds."""
+    return np.maximum(log2_expertise - log2_expertise.max(axis=0), -LOWEST_OCTAVE)
+
+
+def tiles(
+    arrays: list[NDArray[np.float64]], fill: list[float], dtype: type
+) -> NDArray[np.floating]:
+    """Cut (n_experts, n_features) arrays into tiles of variables, padded with `fill`.
+
+    Returns
+    -------
+    ndarray of shape (n_tiles, n_experts * len(arrays) * TILE)
+        Per tile the experts one after the other, each with its values of all arrays.
+    """
+    n_experts, n_features = arrays[0].shape
+    n_tiles = -(-n_features // TILE)
+    out = np.empty((n_tiles, n_experts, len(arrays), TILE), dtype=dtype)
+    for s, values in enumerate(arrays):
+        wide = np.full((n_experts, n_tiles * TILE), fill[s])
+        wide[:, :n_features] = values
+        out[:, :, s] = wide.reshape(n_experts, n_tiles, TILE).transpose(1, 0, 2)
+    return out.reshape(n_tiles, -1)
+
+
+def working_precision(log2_levels: NDArray[np.float64]) -> type:
+    """float32 where it represents the spread of expertise, otherwise float64."""
+    return np.float32 if log2_levels.min() >= -FLOAT32_OCTAVES else np.float64

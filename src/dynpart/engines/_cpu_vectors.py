@@ -1,0 +1,245 @@
+"""Loops over experts in vector registers, which the compiler does not find on its own.
+
+All tables have the experts of one variable side by side, padded to whole vectors. The functions
+here run over a list of variables with the running values of a strip of experts in registers, where
+plain loops would load and store them for every variable. They are written as LLVM vectors, so they
+run on any processor; none of them reorders the arithmetic of one expert, so results depend on the
+list of variables alone.
+"""
+
+# mypy: allow-untyped-defs
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+LANES = 16
+"""Experts per vector: tables are padded to a multiple of it."""
+
+_F32 = ir.FloatType()
+_I32 = ir.IntType(32)
+_I64 = ir.IntType(64)
+_VECTOR = ir.VectorType(_F32, LANES)
+
+
+def _data(context: Any, builder: Any, kind: types.Array, value: Any) -> Any:
+    return context.make_array(kind)(context, builder, value).data
+
+
+def _width(context: Any, builder: Any, kind: types.Array, value: Any) -> Any:
+    """Number of columns of a two-dimensional array."""
+    array = context.make_array(kind)(context, builder, value)
+    return cgutils.unpack_tuple(builder, array.shape, 2)[1]
+
+
+def _at(builder: Any, pointer: Any, index: Any) -> Any:
+    return builder.load(builder.gep(pointer, [index]))
+
+
+def _vector_at(builder: Any, pointer: Any, index: Any, element: Any) -> Any:
+    """Load a vector of experts; rows of a table start anywhere, hence no alignment."""
+    where = builder.gep(pointer, [index])
+    where = builder.bitcast(where, ir.VectorType(element, LANES).as_pointer())
+    return builder.load(where, align=element.width // 8 if element is not _F32 else 4)
+
+
+def _splat(builder: Any, value: Any) -> Any:
+    kind = ir.VectorType(value.type, LANES)
+    single = builder.insert_element(ir.Constant(kind, ir.Undefined), value, ir.Constant(_I32, 0))
+    mask = ir.Constant(ir.VectorType(_I32, LANES), [0] * LANES)
+    return builder.shuffle_vector(single, ir.Constant(kind, ir.Undefined), mask)
+
+
+def _running(builder: Any, count: int, start: float) -> list[Any]:
+    """Running vectors that stay in registers over a loop."""
+    values = []
+    for _ in range(count):
+        slot = cgutils.alloca_once(builder, _VECTOR)
+        builder.store(ir.Constant(_VECTOR, [start] * LANES), slot)
+        values.append(slot)
+    return values
+
+
+def _strips(n_vectors: int, first: Any, builder: Any) -> list[Any]:
+    return [builder.add(first, ir.Constant(_I64, LANES * t)) for t in range(n_vectors)]
+
+
+def _add_to_gains(
+    builder: Any, gains: Any, where: Any, strips: Any, values: Any, sign: Any
+) -> None:
+    """gains[where + k] += sign * values[k] in float64."""
+    double = ir.VectorType(ir.DoubleType(), LANES)
+    factor = _splat(builder, sign)
+    for k, slot in zip(strips, values, strict=True):
+        at = builder.bitcast(builder.gep(gains, [builder.add(where, k)]), double.as_pointer())
+        change = builder.fmul(factor, builder.fpext(builder.load(slot), double))
+        builder.store(builder.fadd(builder.load(at, align=8), change), at, align=8)
+
+
+def _make_add_rows(n_vectors: int) -> Callable:
+    @intrinsic
+    def add_rows(typingctx, gains, where, first, lo, hi, offsets, table):
+        """Add rows `offsets[lo:hi]` of a table, summed in float32, to float64 gains."""
+        sig = types.void(gains, types.int64, types.int64, types.int64, types.int64, offsets, table)
+
+        def codegen(context, builder, signature, args):
+            at, k, begin, end = args[1:5]
+            gains_, offsets_, table_ = (
+                _data(context, builder, signature.args[i], args[i]) for i in (0, 5, 6)
+            )
+            strips = _strips(n_vectors, k, builder)
+            sums = _running(builder, n_vectors, 0.0)
+            with cgutils.for_range_slice(builder, begin, end, ir.Constant(_I64, 1)) as (i, _):
+                offset = _at(builder, offsets_, i)
+                for strip, slot in zip(strips, sums, strict=True):
+                    term = _vector_at(builder, table_, builder.add(offset, strip), _F32)
+                    builder.store(builder.fadd(builder.load(slot), term), slot)
+            one = ir.Constant(ir.DoubleType(), 1.0)
+            _add_to_gains(builder, gains_, at, strips, sums, one)
+            return context.get_dummy_value()
+
+        return sig, codegen
+
+    return add_rows
+
+
+def _make_add_changes(n_vectors: int) -> Callable:
+    @intrinsic
+    def add_changes(
+        typingctx, gains, where, first, lo, hi, sign, variables, offsets, old_rank, old_log,
+        new_rank, new_rank_at, new_log, table, rank,
+    ):  # fmt: skip
+        """Move gains from old owners to new and better ones, for variables lo to hi of a list."""
+        i8 = types.int64
+        sig = types.void(
+            gains, i8, i8, i8, i8, types.float64, variables, offsets, old_rank, old_log, new_rank,
+            i8, new_log, table, rank,
+        )  # fmt: skip
+        rank_type = ir.IntType(rank.dtype.bitwidth)
+
+        def codegen(context, builder, signature, args):
+            at, k, begin, end, sign_ = args[1:6]
+            new_rank_at_ = args[11]
+            arrays = [
+                _data(context, builder, signature.args[i], args[i])
+                for i in (0, 6, 7, 8, 9, 10, 12, 13, 14)
+            ]
+            gains_, variables_, offsets_, old_rank_, old_log_, new_rank_, new_log_ = arrays[:7]
+            table_, rank_ = arrays[7:]
+            lanes = _width(context, builder, signature.args[14], args[14])
+            strips = _strips(n_vectors, k, builder)
+            sums = _running(builder, n_vectors, 0.0)
+            zero = ir.Constant(_VECTOR, [0.0] * LANES)
+            with cgutils.for_range_slice(builder, begin, end, ir.Constant(_I64, 1)) as (i, _):
+                d = _at(builder, variables_, i)
+                offset = _at(builder, offsets_, d)
+                place = builder.mul(d, lanes)
+                log_before = _at(builder, old_log_, d)
+                lost = builder.fsub(log_before, _at(builder, new_log_, d))
+                log_before, lost = _splat(builder, log_before), _splat(builder, lost)
+                rank_before = _splat(builder, _at(builder, old_rank_, d))
+                rank_after = _at(builder, new_rank_, builder.add(new_rank_at_, d))
+                rank_after = _splat(builder, rank_after)
+                for strip, slot in zip(strips, sums, strict=True):
+                    log = _vector_at(builder, table_, builder.add(offset, strip), _F32)
+                    ranks = _vector_at(builder, rank_, builder.add(place, strip), rank_type)
+                    beats_old = builder.icmp_unsigned("<", ranks, rank_before)
+                    beats_new = builder.icmp_unsigned("<", ranks, rank_after)
+                    term = builder.select(beats_old, builder.fsub(log_before, log), zero)
+                    term = builder.select(beats_new, lost, term)
+                    builder.store(builder.fadd(builder.load(slot), term), slot)
+            _add_to_gains(builder, gains_, at, strips, sums, sign_)
+            return context.get_dummy_value()
+
+        return sig, codegen
+
+    return add_changes
+
+
+def _make_multiply_ratios(n_vectors: int) -> Callable:
+    @intrinsic
+    def multiply_ratios(
+        typingctx,
+        mantissa,
+        exponent,
+        first,
+        lo,
+        hi,
+        offsets,
+        per_mixture,
+        per_total,
+        shares,
+        levels,
+    ):
+        """Multiply running products by prod (1 + e p / N) / prod (1 + e / E), variables lo..hi."""
+        i8 = types.int64
+        sig = types.void(
+            mantissa, exponent, i8, i8, i8, offsets, per_mixture, per_total, shares, levels
+        )
+
+        def codegen(context, builder, signature, args):
+            k, begin, end = args[2:5]
+            arrays = [
+                _data(context, builder, signature.args[i], args[i]) for i in (0, 1, 5, 6, 7, 8, 9)
+            ]
+            mantissa_, exponent_, offsets_, per_mixture_, per_total_, shares_, levels_ = arrays
+            width = _width(context, builder, signature.args[9], args[9])
+            strips = _strips(n_vectors, k, builder)
+            above = _running(builder, n_vectors, 1.0)
+            below = _running(builder, n_vectors, 1.0)
+            one = ir.Constant(_VECTOR, [1.0] * LANES)
+            fused = ("contract",)
+            with cgutils.for_range_slice(builder, begin, end, ir.Constant(_I64, 1)) as (i, _):
+                offset = _at(builder, offsets_, i)
+                place = builder.mul(i, width)
+                by_mixture = _splat(builder, _at(builder, per_mixture_, i))
+                by_total = _splat(builder, _at(builder, per_total_, i))
+                for strip, top, bottom in zip(strips, above, below, strict=True):
+                    share = _vector_at(builder, shares_, builder.add(offset, strip), _F32)
+                    level = _vector_at(builder, levels_, builder.add(place, strip), _F32)
+                    up = builder.fadd(builder.fmul(share, by_mixture, fused), one, fused)
+                    down = builder.fadd(builder.fmul(level, by_total, fused), one, fused)
+                    builder.store(builder.fmul(builder.load(top), up), top)
+                    builder.store(builder.fmul(builder.load(bottom), down), bottom)
+            whole = ir.VectorType(_I32, LANES)
+            for strip, top, bottom in zip(strips, above, below, strict=True):
+                at = builder.bitcast(builder.gep(mantissa_, [strip]), _VECTOR.as_pointer())
+                count = builder.bitcast(builder.gep(exponent_, [strip]), whole.as_pointer())
+                ratio = builder.fdiv(builder.load(top), builder.load(bottom))
+                product = builder.fmul(builder.load(at, align=4), ratio)
+                bits = builder.bitcast(product, whole)
+                grown = builder.lshr(bits, ir.Constant(whole, [23] * LANES))
+                grown = builder.sub(grown, ir.Constant(whole, [127] * LANES))
+                builder.store(builder.add(builder.load(count, align=4), grown), count, align=4)
+                bits = builder.and_(bits, ir.Constant(whole, [0x007FFFFF] * LANES))
+                bits = builder.or_(bits, ir.Constant(whole, [0x3F800000] * LANES))
+                builder.store(builder.bitcast(bits, _VECTOR), at, align=4)
+            return context.get_dummy_value()
+
+        return sig, codegen
+
+    return multiply_ratios
+
+
+@intrinsic
+def power_of_two(typingctx, n):
+    """2^n as a float32, for an integer -126 <= n <= 127."""
+
+    def codegen(context, builder, signature, args):
+        bits = builder.shl(builder.add(args[0], ir.Constant(_I32, 127)), ir.Constant(_I32, 23))
+        return builder.bitcast(bits, _F32)
+
+    return types.float32(types.int32), codegen
+
+
+add_rows_4, add_rows_3, add_rows_2, add_rows_1 = (_make_add_rows(t) for t in (4, 3, 2, 1))
+add_changes_4, add_changes_3, add_changes_2, add_changes_1 = (
+    _make_add_changes(t) for t in (4, 3, 2, 1)
+)
+multiply_ratios_4, multiply_ratios_3, multiply_ratios_2, multiply_ratios_1 = (
+    _make_multiply_ratios(t) for t in (4, 3, 2, 1)
+)

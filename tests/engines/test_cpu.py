@@ -1,0 +1,348 @@
+"""The CPU engine: held to the reference, and to the same answer whatever the batch and threads."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dynpart
+from dynpart.engines import MARGIN, Codes, Experts
+from dynpart.engines.cpu import CpuEngine, allowed_threads
+from dynpart.engines.reference import (
+    ReferenceEngine,
+    _HardScore,
+    _SmoothedScore,
+    expert_log_densities,
+)
+from dynpart.families import Bernoulli
+from tests.strategies import make_experts, make_rows, make_rule, problems
+
+CPU = CpuEngine()
+REFERENCE = ReferenceEngine()
+NEAR = 1e-4  # nats: what float32 terms may confuse
+
+
+def assert_follows_the_rule(rows, experts, rule, codes):
+    """Every step takes an expert whose exact gain is the best up to `NEAR`, and stops rightly."""
+    density = expert_log_densities(experts.family.statistics(rows), experts)
+    near = NEAR * max(1.0, np.abs(density).sum(axis=2).max() / 1e3)
+    for i, order in enumerate(codes.order):
+        kind = _SmoothedScore if rule.smoothed else _HardScore
+        score = kind(density[i : i + 1], experts)
+        chosen = list(order[order >= 0])
+        assert 1 <= len(chosen) <= rule.max_active
+        assert len(set(chosen)) == len(chosen)
+        for step in range(rule.max_active):
+            gains = score.gains()[0] - rule.cost
+            gains[chosen[:step]] = -np.inf
+            if step == len(chosen):
+                assert step >= rule.min_active
+                assert gains.max() <= MARGIN + near
+                break
+            assert gains[chosen[step]] >= gains.max() - near
+            assert step < rule.min_active or gains[chosen[step]] > MARGIN - near
+            score.activate(np.array([0]), np.array([chosen[step]]))
+
+
+def assert_likelihood_of_codes(rows, experts, codes):
+    density = expert_log_densities(experts.family.statistics(rows), experts)
+    ranks = experts.ranks
+    for l_row, order, value in zip(density, codes.order, codes.log_likelihood, strict=True):
+        chosen = order[order >= 0]
+        owner = chosen[ranks[chosen].argmin(axis=0)]
+        expected = l_row[owner, np.arange(l_row.shape[1])].sum()
+        np.testing.assert_allclose(value, expected, rtol=1e-5, atol=1e-4)
+
+
+def assert_same_sums(rows, experts, codes):
+    for operation in ("gradient_sums", "responsibility_sums"):
+        found = getattr(CPU, operation)(rows, experts, codes)
+        exact = getattr(REFERENCE, operation)(rows, experts, codes)
+        for name in vars(exact):
+            expected = getattr(exact, name)
+            scale = np.abs(expected).max() + np.sqrt(np.abs(getattr(exact, "second", 0.0)).max())
+            np.testing.assert_allclose(
+                getattr(found, name), expected, rtol=1e-4, atol=1e-5 * scale + 1e-12
+            )
+
+
+@given(problems(max_experts=40, max_features=150), st.booleans(), st.data())
+def test_pursuit_is_the_reference_one(problem, smoothed, data):
+    experts, rows = problem
+    most = data.draw(st.integers(1, experts.n_experts))
+    fewest = data.draw(st.integers(1, most))
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
+    cost = rng.normal(0, 0.5, experts.n_experts)
+    rule = make_rule(
+        experts.n_experts, min_active=fewest, max_active=most, cost=cost, smoothed=smoothed
+    )
+    codes = CPU.pursue(rows, experts, rule)
+    assert codes.order.shape == (len(rows), most)
+    assert_follows_the_rule(rows, experts, rule, codes)
+    assert_likelihood_of_codes(rows, experts, codes)
+
+
+@given(problems(max_experts=20, max_features=80), st.integers(0, 2), st.booleans(), st.booleans())
+def test_refined_codes_are_the_reference_ones(problem, n_swaps, prune, smoothed):
+    experts, rows = problem
+    cost = np.full(experts.n_experts, 0.3)
+    most = max(1, experts.n_experts // 2)
+    rule = make_rule(
+        experts.n_experts,
+        max_active=most,
+        cost=cost,
+        n_swaps=n_swaps,
+        prune=prune,
+        smoothed=smoothed,
+    )
+    codes = CPU.pursue(rows, experts, rule)
+    exact = REFERENCE.pursue(rows, experts, rule)
+    np.testing.assert_array_equal(codes.order, exact.order)
+    np.testing.assert_allclose(codes.log_likelihood, exact.log_likelihood, rtol=1e-5, atol=1e-4)
+
+
+@given(problems(max_experts=20, max_features=150))
+def test_sums_are_the_reference_ones(problem):
+    experts, rows = problem
+    codes = REFERENCE.pursue(rows, experts, make_rule(experts.n_experts))
+    assert_same_sums(rows, experts, codes)
+
+
+@pytest.mark.parametrize("family", ["bernoulli", "gaussian"])
+@pytest.mark.parametrize(
+    ("n_experts", "n_features"), [(1, 1), (3, 50_000), (2000, 5), (256, 64), (255, 65)]
+)
+def test_any_number_of_experts_and_variables(family, n_experts, n_features):
+    rng = np.random.default_rng(0)
+    experts = make_experts(rng, family, n_experts, n_features)
+    rows = make_rows(rng, experts, 2)
+    most = min(n_experts, 6)
+    for smoothed in (False, True):
+        rule = make_rule(n_experts, max_active=most, smoothed=smoothed)
+        codes = CPU.pursue(rows, experts, rule)
+        assert_follows_the_rule(rows, experts, rule, codes)
+        assert_likelihood_of_codes(rows, experts, codes)
+    swapped = make_rule(n_experts, max_active=most, n_swaps=1, prune=True)
+    assert_likelihood_of_codes(rows, experts, CPU.pursue(rows, experts, swapped))
+    assert_same_sums(rows, experts, codes)
+
+
+@pytest.mark.parametrize("family", ["bernoulli", "gaussian"])
+@pytest.mark.parametrize("octaves", [30, 120, 400])
+@pytest.mark.parametrize("smoothed", [False, True])
+def test_extreme_expertise(family, octaves, smoothed):
+    rng = np.random.default_rng(1)
+    experts = make_experts(rng, family, 12, 40)
+    experts = Experts(experts.family, experts.eta, rng.uniform(-octaves, octaves, (12, 40)))
+    rows = make_rows(rng, experts, 20)
+    rule = make_rule(12, min_active=3, max_active=8, smoothed=smoothed)
+    codes = CPU.pursue(rows, experts, rule)
+    assert_follows_the_rule(rows, experts, rule, codes)
+    assert_same_sums(rows, experts, codes)
+
+
+@pytest.mark.parametrize("smoothed", [False, True])
+def test_rows_far_from_every_expert(smoothed):
+    """Densities that differ by hundreds of nats in one variable still compare rightly."""
+    rng = np.random.default_rng(2)
+    experts = make_experts(rng, "gaussian", 8, 30)
+    rows = make_rows(rng, experts, 10)
+    rows[::2, :5] += 40
+    rule = make_rule(8, min_active=2, max_active=6, smoothed=smoothed)
+    codes = CPU.pursue(rows, experts, rule)
+    assert_follows_the_rule(rows, experts, rule, codes)
+
+
+@pytest.mark.parametrize("smoothed", [False, True])
+def test_ties_go_to_the_lowest_index(smoothed):
+    """Copies of an expert: only the first is ever activated before the others."""
+    rng = np.random.default_rng(3)
+    one = make_experts(rng, n_experts=4, n_features=30)
+    twice = Experts(one.family, np.tile(one.eta, (1, 2, 1)), np.tile(one.log2_expertise, (2, 1)))
+    rows = make_rows(rng, one, 50)
+    codes = CPU.pursue(rows, twice, make_rule(8, max_active=3, smoothed=smoothed))
+    exact = REFERENCE.pursue(rows, twice, make_rule(8, max_active=3, smoothed=smoothed))
+    np.testing.assert_array_equal(codes.order, exact.order)
+    assert (codes.order[:, 0] < 4).all()
+
+
+def test_dead_experts_stay_asleep():
+    """Experts without a say, of equal and low expertise everywhere, explain nothing."""
+    rng = np.random.default_rng(4)
+    experts = make_experts(rng, n_experts=10, n_features=40)
+    eta, level = experts.eta.copy(), experts.log2_expertise.copy()
+    eta[:, 5:], level[5:] = 0.001, -50
+    experts = Experts(experts.family, eta, level)
+    rows = make_rows(rng, experts, 30)
+    codes = CPU.pursue(rows, experts, make_rule(10))
+    assert codes.order.max() < 5
+    assert_same_sums(rows, experts, codes)
+    assert (CPU.responsibility_sums(rows, experts, codes).weight[5:] == 0).all()
+
+
+def test_an_expert_alone_leaves_no_evidence():
+    """Rounding must not look like a gradient: z would make evidence of it."""
+    rng = np.random.default_rng(5)
+    for family in ("bernoulli", "gaussian"):
+        experts = make_experts(rng, family, 6, 70)
+        rows = make_rows(rng, experts, 40)
+        codes = CPU.pursue(rows, experts, make_rule(6, max_active=1))
+        sums = CPU.gradient_sums(rows, experts, codes)
+        assert not sums.first.any()
+        assert not sums.second.any()
+
+
+@settings(max_examples=10)
+@given(
+    st.sampled_from(["bernoulli", "gaussian"]),
+    st.booleans(),
+    st.booleans(),
+    st.integers(0, 2**32 - 1),
+)
+def test_a_row_gets_the_same_code_in_any_batch_order_and_thread(family, smoothed, ties, seed):
+    rng = np.random.default_rng(seed)
+    experts = make_experts(rng, family, 24, 90, ties=ties)
+    rows = make_rows(rng, experts, 150)
+    rule = make_rule(24, max_active=9, smoothed=smoothed, n_swaps=1)
+    whole = CpuEngine(n_threads=1).pursue(rows, experts, rule)
+    shuffle = rng.permutation(len(rows))
+    moved = CpuEngine(n_threads=3).pursue(rows[shuffle], experts, rule)
+    np.testing.assert_array_equal(moved.order, whole.order[shuffle])
+    np.testing.assert_array_equal(moved.log_likelihood, whole.log_likelihood[shuffle])
+    for i in (0, 77, 149):
+        alone = CPU.pursue(rows[i : i + 1], experts, rule)
+        np.testing.assert_array_equal(alone.order[0], whole.order[i])
+        assert alone.log_likelihood[0] == whole.log_likelihood[i]
+
+
+@pytest.mark.parametrize("family", ["bernoulli", "gaussian"])
+def test_sums_do_not_depend_on_threads(family):
+    rng = np.random.default_rng(6)
+    experts = make_experts(rng, family, 7, 200)
+    rows = np.concatenate([make_rows(rng, experts, 500)] * 40)
+    codes = CPU.pursue(rows, experts, make_rule(7))
+    for operation in ("gradient_sums", "responsibility_sums"):
+        one, three = (getattr(CpuEngine(n), operation)(rows, experts, codes) for n in (1, 3))
+        for name in vars(one):
+            np.testing.assert_array_equal(getattr(one, name), getattr(three, name))
+
+
+def test_binary_rows_of_any_type(tmp_path):
+    rng = np.random.default_rng(7)
+    experts = make_experts(rng, n_experts=9, n_features=50)
+    rows = make_rows(rng, experts, 60)
+    rule = make_rule(9)
+    expected = CPU.pursue(rows, experts, rule)
+    np.save(tmp_path / "rows.npy", rows)
+    kinds = [
+        rows.astype(bool),
+        rows.astype(np.float32),
+        rows.astype(np.float64),
+        rows.astype(np.int64),
+        np.asfortranarray(rows),
+        np.repeat(rows, 2, axis=1)[:, ::2],
+        np.load(tmp_path / "rows.npy", mmap_mode="r"),
+    ]
+    for kind in kinds:
+        codes = CPU.pursue(kind, experts, rule)
+        np.testing.assert_array_equal(codes.order, expected.order)
+        np.testing.assert_array_equal(codes.log_likelihood, expected.log_likelihood)
+        sums = CPU.gradient_sums(kind, experts, codes)
+        np.testing.assert_array_equal(sums.first, CPU.gradient_sums(rows, experts, expected).first)
+
+
+def test_chunks_change_nothing(monkeypatch):
+    from dynpart.engines import cpu
+
+    rng = np.random.default_rng(8)
+    for family in ("bernoulli", "gaussian"):
+        experts = make_experts(rng, family, 9, 50)
+        rows = make_rows(rng, experts, 300)
+        rule = make_rule(9, n_swaps=1)
+        whole = CPU.pursue(rows, experts, rule)
+        with monkeypatch.context() as patch:
+            patch.setattr(cpu, "CHUNK_VALUES", 1000)
+            patch.setattr(cpu, "CHUNK_WIDENED", 1000)
+            patch.setattr(cpu, "TASK_TERMS", 1000)
+            patch.setattr(cpu, "GROUP_TERMS", 1000)
+            pieces = CPU.pursue(rows, experts, rule)
+            sums = CPU.gradient_sums(rows, experts, pieces)
+        np.testing.assert_array_equal(pieces.order, whole.order)
+        np.testing.assert_array_equal(pieces.log_likelihood, whole.log_likelihood)
+        exact = REFERENCE.gradient_sums(rows, experts, whole)
+        np.testing.assert_allclose(sums.first, exact.first, atol=1e-4)
+
+
+def test_usual_values_may_be_ones():
+    """Most variables on: corrections are for the zeros then."""
+    rng = np.random.default_rng(9)
+    family = Bernoulli()
+    eta = family.constrain(rng.beta(8, 1, (1, 12, 100)))
+    experts = Experts(family, eta, rng.normal(0, 3, (12, 100)))
+    rows = (rng.uniform(size=(40, 100)) < 0.85).astype(np.uint8)
+    rule = make_rule(12)
+    codes = CPU.pursue(rows, experts, rule)
+    assert_follows_the_rule(rows, experts, rule, codes)
+
+
+def test_threads_respect_limits():
+    from threadpoolctl import threadpool_limits
+
+    assert allowed_threads() >= 1
+    with threadpool_limits(1, user_api="openmp"):
+        assert allowed_threads() == 1
+
+
+CHECK_CACHE = """
+import numpy as np
+from dynpart.engines import Experts, PursuitRule, _cpu_binary, _cpu_smoothed, _cpu_sums
+from dynpart.engines.cpu import CpuEngine
+from dynpart.families import Bernoulli
+
+kernels = [_cpu_binary.first_pass, _cpu_binary.pursue_group, _cpu_smoothed.pursue_binary,
+           _cpu_sums.bernoulli_gradients, _cpu_sums.responsibility_sums]
+assert not any(kernel.signatures for kernel in kernels), "compiled at import"
+rng = np.random.default_rng(0)
+experts = Experts(Bernoulli(), rng.uniform(0.1, 0.9, (1, 4, 9)), rng.normal(size=(4, 9)))
+rows = rng.integers(0, 2, (5, 9)).astype(np.uint8)
+engine = CpuEngine()
+for smoothed in (False, True):
+    codes = engine.pursue(rows, experts, PursuitRule(1, 3, np.zeros(4), smoothed=smoothed))
+engine.gradient_sums(rows, experts, codes)
+engine.responsibility_sums(rows, experts, codes)
+print(sum(sum(kernel.stats.cache_misses.values()) for kernel in kernels))
+"""
+
+
+@pytest.mark.slow
+def test_a_second_process_compiles_nothing(tmp_path):
+    source = str(Path(dynpart.__file__).parents[1])
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": source}
+    misses = [
+        int(
+            subprocess.run(
+                [sys.executable, "-c", CHECK_CACHE],
+                env=environment,
+                check=True,
+                capture_output=True,
+                text=True,
+            ).stdout
+        )
+        for _ in range(2)
+    ]
+    assert misses[0] > 0
+    assert misses[1] == 0
+
+
+def test_summary_of_codes_counts_activations():
+    rng = np.random.default_rng(10)
+    experts = make_experts(rng, n_experts=5, n_features=20)
+    rows = make_rows(rng, experts, 30)
+    codes = CPU.pursue(rows, experts, make_rule(5))
+    assert isinstance(codes, Codes)
+    np.testing.assert_array_equal(codes.summary(5).usage, codes.active(5).sum(axis=0))
