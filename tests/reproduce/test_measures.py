@@ -7,7 +7,7 @@ import pytest
 
 from dynpart.datasets import make_pairs
 from dynpart.estimator import DynamicPartitionModel
-from dynpart.reproduce._measures import local_experts, measure
+from dynpart.reproduce._measures import measure, share, speaking_weight, spread
 
 
 @pytest.fixture(scope="module")
@@ -38,22 +38,33 @@ def test_gray_rows_are_measured_by_rmse_and_bits_of_256_levels():
     assert result.bits == pytest.approx(-model.score(X) / math.log(2) + 6 * math.log2(255))
 
 
-def locality(model, X):
-    H = model.transform(X)
-    return local_experts(model.means_, model.partition(H), H.sum(axis=0))
-
-
 def test_experts_of_pairs_are_local_and_an_expert_for_everything_is_not(model):
-    assert locality(model, make_pairs(5)).all()
+    found = measure(model, make_pairs(5), 0.0)
+    assert found.n_local == found.n_used == 10
+    assert found.extent == pytest.approx(0.2)
     rng = np.random.RandomState(0)
     prototypes = rng.randint(0, 2, size=(2, 40)).astype(np.uint8)
     rows = prototypes[rng.randint(0, 2, size=60)]
     clusters = DynamicPartitionModel(2, n_active=1, random_state=0).fit(rows)
-    assert not locality(clusters, rows).any()
+    assert measure(clusters, rows, 0.0).n_local == 0
 
 
-def test_an_expert_that_is_never_active_is_not_local(model):
-    few = make_pairs(5)[:1]
-    idle = ~model.transform(few).any(axis=0)
-    assert idle.any()
-    assert not locality(model, few)[idle].any()
+def test_weight_counts_ownership_and_difference_from_the_average():
+    means = np.array([[1.0, 0.5, 0.5], [0.0, 0.5, 0.5]])
+    owner = np.array([[0, 0, 0], [1, 1, 1]])
+    weight = speaking_weight(means, owner, np.array([1, 1]))
+    assert np.allclose(weight, [[1, 0, 0], [1, 0, 0]])
+    silent = speaking_weight(means, owner[:1], np.array([1, 0]))
+    assert np.allclose(silent, 1 / 3)
+
+
+def test_share_is_the_smallest_that_holds_most_of_the_weight():
+    weight = np.array([[0.5, 0.3, 0.1, 0.05, 0.05], [0.2, 0.2, 0.2, 0.2, 0.2]])
+    assert np.allclose(share(weight), [2 / 5, 4 / 5])
+
+
+def test_spread_is_one_for_even_weight_and_nothing_for_one_pixel():
+    even = np.full((1, 12), 1 / 12)
+    assert spread(even, (3, 4)) == pytest.approx(1)
+    assert spread(np.eye(12)[:1], (3, 4)) == pytest.approx(0)
+    assert spread(np.eye(12)[[0]] / 2 + np.eye(12)[[1]] / 2, (3, 4)) < 0.5

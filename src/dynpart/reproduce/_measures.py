@@ -12,12 +12,18 @@ from numpy.typing import NDArray
 from dynpart.estimator import DynamicPartitionModel
 from dynpart.reproduce._design import Result
 
-LOCAL_WEIGHT = 0.8
+MOST_WEIGHT = 0.8
 LOCAL_SHARE = 0.2
+LOCAL_SPREAD = 0.7
 GRAY_LEVELS = 256
 
 
-def measure(model: DynamicPartitionModel, X: NDArray[Any], fit_seconds: float) -> Result:
+def measure(
+    model: DynamicPartitionModel,
+    X: NDArray[Any],
+    fit_seconds: float,
+    image_shape: tuple[int, int] | None = None,
+) -> Result:
     """Measure how a fitted model describes rows X of shape (n_rows, n_features)."""
     start = time.perf_counter()
     H = model.transform(X)
@@ -34,6 +40,10 @@ def measure(model: DynamicPartitionModel, X: NDArray[Any], fit_seconds: float) -
         bits += X.shape[1] * math.log2(GRAY_LEVELS - 1)
     else:
         error = float(np.mean((composed > 0.5) != X.astype(bool)))
+    used = H.any(axis=0)
+    weight = speaking_weight(model.means_, owner, H.sum(axis=0))[used]
+    extent = share(weight) if image_shape is None else spread(weight, image_shape)
+    local = extent <= (LOCAL_SHARE if image_shape is None else LOCAL_SPREAD) + 1e-9
     return Result(
         mean_active=float(H.sum(axis=1).mean()),
         error=error,
@@ -41,8 +51,9 @@ def measure(model: DynamicPartitionModel, X: NDArray[Any], fit_seconds: float) -
         bits=bits,
         fit_seconds=fit_seconds,
         encode_seconds=encode_seconds,
-        n_local=int(local_experts(model.means_, owner, H.sum(axis=0)).sum()),
-        n_used=int(H.any(axis=0).sum()),
+        n_local=int(local.sum()),
+        extent=float(np.median(extent)),
+        n_used=int(used.sum()),
     )
 
 
@@ -51,14 +62,13 @@ def is_gray(model: DynamicPartitionModel) -> bool:
     return hasattr(model, "variances_")
 
 
-def local_experts(
+def speaking_weight(
     means: NDArray[np.float64], owner: NDArray[np.integer], usage: NDArray[np.integer]
-) -> NDArray[np.bool_]:
-    """Which experts speak about a small part of the variables, shape (n_experts,).
+) -> NDArray[np.float64]:
+    """Where each expert has something of its own to say, shape (n_experts, n_features).
 
     An expert's weight on a variable is how often it owns the variable when it is active, times how
-    far its opinion there is from the average of all composed rows. The expert is local if it is
-    used and a fifth of the variables hold four fifths of its weight.
+    far its opinion there is from the average of all composed rows; it sums to one.
 
     Parameters
     ----------
@@ -71,12 +81,25 @@ def local_experts(
     n_experts, n_features = means.shape
     owned = np.zeros(n_experts * n_features)
     for rows in np.array_split(owner, max(1, owner.size // 2**22)):
-        cell = rows * n_features + np.arange(n_features)
+        cell = rows.astype(np.intp) * n_features + np.arange(n_features)
         owned += np.bincount(cell.ravel(), minlength=owned.size)
     owned = owned.reshape(n_experts, n_features)
     average = (owned * means).sum(axis=0) / len(owner)
     weight = owned / np.maximum(usage, 1)[:, None] * np.abs(means - average)
-    total = weight.sum(axis=1)
-    heaviest = -np.sort(-weight, axis=1)
-    few = heaviest[:, : max(1, int(LOCAL_SHARE * n_features))].sum(axis=1)
-    return (total > 0) & (few >= LOCAL_WEIGHT * total)
+    total = weight.sum(axis=1, keepdims=True)
+    # An expert with nothing to say of its own says it everywhere.
+    return np.divide(weight, total, out=np.full_like(weight, 1 / n_features), where=total > 0)
+
+
+def share(weight: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Smallest share of the variables that holds four fifths of each expert's weight."""
+    heaviest = np.cumsum(-np.sort(-weight, axis=1), axis=1)
+    n_fewer = np.count_nonzero(heaviest < MOST_WEIGHT - 1e-9, axis=1)
+    return (n_fewer + 1) / weight.shape[1]
+
+
+def spread(weight: NDArray[np.float64], image_shape: tuple[int, int]) -> NDArray[np.float64]:
+    """Root mean square distance of each expert's weight from its centre; 1 if it is even."""
+    place = np.indices(image_shape).reshape(2, -1).astype(np.float64)
+    variance = weight @ (place**2).T - (weight @ place.T) ** 2
+    return np.sqrt(variance.sum(axis=1) / place.var(axis=1).sum())

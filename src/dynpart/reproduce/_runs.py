@@ -72,7 +72,7 @@ def run(
     model.set_params(verbose=1).fit(data.train)
     seconds = time.perf_counter() - start
     model.set_params(verbose=0)
-    result = measure(model, data.test, seconds)
+    result = measure(model, data.test, seconds, data.image_shape)
     if experiment.n_seeds:
         say(f"{variant.title}: {experiment.n_seeds} more seeds")
         result = _with_recovery(result, model, data, seed, experiment.n_seeds)
