@@ -1,0 +1,80 @@
+"""What goes into the page is escaped, complete and no larger than it has to be."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dynpart import DynamicPartitionModel
+from dynpart.datasets import make_pairs
+from dynpart.explorer import report_html, write_report
+from dynpart.explorer._page import embedded
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    X = make_pairs(3)
+    return DynamicPartitionModel(6, max_iter=5, random_state=0).fit(X), X
+
+
+@given(st.recursive(st.text() | st.integers() | st.none(), st.lists, max_leaves=5))
+def test_embedded_json_cannot_leave_its_element(value):
+    text = embedded({"value": value})
+    assert not set(text) & set("<>&\u2028\u2029")
+    assert json.loads(text) == {"value": value}
+
+
+def test_the_page_holds_only_its_own_scripts(pairs):
+    model, X = pairs
+    name = "</script><script>alert(1)</script>"
+    page = report_html(model, X, names=[f"{name}{i}" for i in range(6)], title=name)
+    assert page.count("<script") == 2
+    assert name not in page
+    assert "http" not in page.replace("http://www.w3.org/2000/svg", "").replace("http-equiv", "")
+
+
+def test_the_same_input_gives_the_same_page(pairs):
+    model, X = pairs
+    assert report_html(model, X) == report_html(model, X)
+
+
+def test_few_samples_are_drawn_from_all_rows(pairs):
+    model, X = pairs
+    page = report_html(model, X, n_samples=3)
+    data = json.loads(page.split('id="data">')[1].split("</script>")[0])
+    assert data["rows"] == len(X)
+    assert data["sampleRows"] == [0, 4, 7]
+    assert sum(data["usage"]) == model.transform(X).sum()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"names": ["a"]}, "names must have one entry per variable"),
+        ({"labels": ["a"]}, "labels must have one entry per row"),
+        ({"image_shape": (5, 5)}, "image_shape"),
+        ({"n_samples": 0}, "n_samples"),
+    ],
+)
+def test_what_does_not_fit_is_named(pairs, options, message):
+    model, X = pairs
+    with pytest.raises(ValueError, match=message):
+        report_html(model, X, **options)
+
+
+def test_one_expert_one_row_and_one_variable_are_enough():
+    X = np.array([[0], [1]], dtype=np.uint8)
+    model = DynamicPartitionModel(1, max_iter=2, random_state=0).fit(X)
+    assert report_html(model, X[:1]).startswith("<!doctype html>")
+
+
+def test_reports_are_not_overwritten_unasked(pairs, tmp_path):
+    model, X = pairs
+    path = tmp_path / "r.html"
+    n_bytes = write_report(model, X, path)
+    assert path.stat().st_size == n_bytes
+    with pytest.raises(FileExistsError):
+        write_report(model, X, path)
+    write_report(model, X, path, overwrite=True)
