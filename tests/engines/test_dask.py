@@ -1,0 +1,236 @@
+"""Rows on a cluster of real processes: the bits of the blocks engine, whoever dies or joins."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from dynpart.datasets import make_pairs
+from dynpart.engines import PursuitRule, make_engine
+from dynpart.engines.blocks import BlockRows, BlocksEngine
+from dynpart.families import make_family
+from dynpart.learning import Annealed, Task, fit_experts
+from dynpart.sources import cut, is_source, open_data
+
+distributed = pytest.importorskip("distributed")
+da = pytest.importorskip("dask.array")
+
+INNER = make_engine("reference")
+BLOCK = 40
+
+
+class SlowEngine:
+    """The reference engine with a pause in each block, so that a test can interfere."""
+
+    name = "slow"
+
+    def __init__(self, pause=0.05):
+        self.pause = pause
+
+    def pursue(self, rows, experts, rule):
+        time.sleep(self.pause)
+        return INNER.pursue(rows, experts, rule)
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(INNER, name)
+
+
+def two_workers():
+    return distributed.LocalCluster(
+        n_workers=2,
+        threads_per_worker=1,
+        processes=True,
+        dashboard_address=":0",
+        silence_logs=50,
+    )
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with two_workers() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def client(cluster):
+    with distributed.Client(cluster) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def table():
+    pairs = make_pairs(5)
+    return pairs[np.random.default_rng(0).integers(0, len(pairs), 800)].astype(np.uint8)
+
+
+def learn(engine, rows, moments, report=None):
+    """Three iterations on drawn rows, then one on all of them."""
+    return fit_experts(
+        Task(engine, rows, moments, 1, 10),
+        Annealed(),
+        make_family("auto", moments),
+        n_experts=10,
+        n_iter=4,
+        n_init=1,
+        seed=3,
+        rule=PursuitRule(1, 10, np.zeros(10)),
+        report=report,
+    )
+
+
+@pytest.fixture(scope="module")
+def expected(table):
+    return learn(BlocksEngine(INNER), *BlockRows.scan(cut(table, BLOCK)))
+
+
+def assert_same(fit, expected):
+    """To the last bit."""
+    assert np.array_equal(fit.experts.eta, expected.experts.eta)
+    assert np.array_equal(fit.experts.log2_expertise, expected.experts.log2_expertise)
+    assert fit.history == expected.history
+    assert fit.score == expected.score
+
+
+def learn_on_cluster(table, *, inner=INNER, before_all_rows=None):
+    """Fit a Dask array; `before_all_rows` is called when drawn rows have done their part."""
+    data = open_data(da.from_array(table, chunks=(BLOCK, -1)), INNER, inner)
+
+    def report(record):
+        if before_all_rows is not None and record.iteration == 2:
+            before_all_rows()
+
+    return learn(data.engine, data.rows, data.moments, report)
+
+
+def test_experts_are_those_of_the_blocks_engine(client, table, expected):
+    assert is_source(da.from_array(table))
+    assert_same(learn_on_cluster(table), expected)
+    names = client.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.task_prefixes))
+    for name in ("pursue", "gradient", "responsibility", "summary", "experts", "take"):
+        assert f"dynpart-{name}" in names
+
+
+def test_codes_stay_where_the_rows_are(client, table, expected):
+    data = open_data(da.from_array(table, chunks=(BLOCK, -1)), INNER)
+    codes = data.engine.pursue(data.rows, expected.experts, PursuitRule(1, 10, np.zeros(10)))
+    distributed.wait(codes.parts)
+    held = client.run(lambda dask_worker: set(dask_worker.data)).values()
+    for block, part in zip(data.rows.blocks, codes.parts, strict=True):
+        assert any({block.key, part.key} <= keys for keys in held)
+
+
+@pytest.mark.parametrize("n_killed", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_killed_workers_change_nothing(table, expected, n_killed):
+    """With both dead nobody holds rows, codes or experts any more: all are made again."""
+    with two_workers() as cluster, distributed.Client(cluster) as client:
+        victims = list(client.run(os.getpid).values())[:n_killed]
+        killed = threading.Event()
+
+        def kill():
+            for process in victims:
+                os.kill(process, signal.SIGKILL)
+            killed.set()
+
+        fit = learn_on_cluster(
+            table,
+            inner=SlowEngine(),  # half a second for all rows
+            before_all_rows=lambda: threading.Timer(0.3, kill).start(),
+        )
+        assert killed.is_set()
+        assert not set(victims) & set(client.run(os.getpid).values())
+    assert_same(fit, expected)
+
+
+def test_a_late_worker_is_welcome(client, cluster, table, expected):
+    def join():
+        cluster.scale(3)
+        client.wait_for_workers(3, timeout=60)
+
+    try:
+        fit = learn_on_cluster(table, inner=SlowEngine(), before_all_rows=join)
+    finally:
+        cluster.scale(2)
+    assert_same(fit, expected)
+
+
+def test_a_slow_worker_changes_nothing(client, table, expected):
+    slow = next(iter(client.run(os.getpid).values()))
+    over = threading.Event()
+
+    def hold_up():
+        while not over.wait(0.05):
+            os.kill(slow, signal.SIGSTOP)
+            time.sleep(0.1)
+            os.kill(slow, signal.SIGCONT)
+
+    nuisance = threading.Thread(target=hold_up)
+    nuisance.start()
+    try:
+        fit = learn_on_cluster(table)
+    finally:
+        over.set()
+        nuisance.join()
+    assert_same(fit, expected)
+
+
+def test_empty_chunks_and_unknown_sizes_are_fine(client, table, expected):
+    X = da.concatenate(
+        [
+            da.from_array(table[:0], chunks=(1, -1)),
+            da.from_array(table, chunks=(BLOCK, -1)),
+        ]
+    )
+    X._chunks = ((np.nan,) * len(X.chunks[0]), X.chunks[1])
+    data = open_data(X, INNER)
+    assert data.rows.sizes.tolist() == [BLOCK] * 20
+    assert_same(learn(data.engine, data.rows, data.moments), expected)
+
+
+def test_columns_in_chunks_are_refused(client, table):
+    with pytest.raises(ValueError, match=r"along rows only, found 2 chunks of columns"):
+        open_data(da.from_array(table, chunks=(BLOCK, 5)), INNER)
+    with pytest.raises(ValueError, match="two dimensions"):
+        open_data(da.from_array(table[0]), INNER)
+
+
+def test_errors_come_from_the_workers_with_the_block(client, table):
+    wrong = table.astype(np.float64)
+    wrong[130, 2] = np.inf
+    with pytest.raises(ValueError, match="block 3 of X contains infinity"):
+        open_data(da.from_array(wrong, chunks=(BLOCK, -1)), INNER)
+    wrong[130, 2] = 0.5
+    data = open_data(da.from_array(wrong, chunks=(BLOCK, -1)), INNER)
+    with pytest.raises(ValueError, match="block 3 of X must be binary"):
+        data.check(make_family("bernoulli", data.moments))
+
+
+def test_without_a_client_the_error_says_how_to_start_one(table):
+    with pytest.raises(ValueError, match="needs a running client"):
+        open_data(da.from_array(table), INNER)
+
+
+def test_dask_is_imported_only_when_asked_for():
+    code = "import sys, dynpart, dynpart.sources, dynpart.estimator; print('dask' in sys.modules)"
+    answer = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert answer.stdout.strip() == "False"
+
+
+def test_without_the_extra_one_line_says_what_to_install(monkeypatch):
+    from dynpart.engines.dask import cluster_client
+
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(ImportError, match=r"pip install 'dynpart\[dask\]'"):
+        cluster_client()
