@@ -58,13 +58,20 @@ def report_errors(function: Callable[..., Any]) -> Callable[..., Any]:
             sys.stderr.close()
             raise typer.Exit(1) from None
         except KNOWN_ERRORS as error:
-            typer.echo(f"dynpart: {error}", err=True)
+            typer.echo(f"dynpart: {_worded(error)}", err=True)
             raise typer.Exit(USAGE_ERROR) from None
         except KeyboardInterrupt:
             typer.echo("dynpart: interrupted", err=True)
             raise typer.Exit(INTERRUPTED) from None
 
     return guarded
+
+
+def _worded(error: Exception) -> str:
+    """The message of an error; of a file's error, without the number that nobody reads."""
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
 
 
 class LazyGroup(TyperGroup):

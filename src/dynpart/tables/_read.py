@@ -78,7 +78,10 @@ def read_table(
             path = Path(folder) / "standard-input"
             with path.open("wb") as file:
                 shutil.copyfileobj(sys.stdin.buffer, file)
-            table = _read(path, array, drop, size, binary, kind=_kind_by_start(path))
+            try:
+                table = _read(path, array, drop, size, binary, kind=_kind_by_start(path))
+            except TableError as error:
+                raise TableError(str(error).replace(str(path), "standard input")) from error
             return replace(table, values=np.array(table.values))  # the file goes, the rows stay
     path = Path(source)
     if path.is_dir():

@@ -1,0 +1,204 @@
+"""From a person's file to a model, codes, words and a page, with errors that say what to do."""
+
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+from dynpart import cli
+from dynpart.datasets import make_pairs
+from dynpart.persistence import load
+from dynpart.tables import read_table
+
+runner = CliRunner()
+
+
+def run(*arguments, status=0, stdin=None):
+    result = runner.invoke(cli.app, [str(argument) for argument in arguments], input=stdin)
+    assert result.exit_code == status, (result.output, result.exception)
+    assert "Traceback" not in result.output
+    return result
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A table of presences, a model learnt from it by the command, and some images."""
+    folder = tmp_path_factory.mktemp("own")
+    X = make_pairs(3)
+    names = ["owl", "lark", "trout", "pike", "oak", "fern"]
+    rows = "\n".join(f"site{i}," + ",".join(map(str, row)) for i, row in enumerate(X.tolist()))
+    (folder / "sites.csv").write_text("site," + ",".join(names) + "\n" + rows + "\n")
+    np.save(folder / "sites.npy", X)
+    run("fit", folder / "sites.csv", "-k", 6, "-o", folder / "sites.dynpart", "--iterations", 10)
+    (folder / "pictures").mkdir()
+    for i in range(6):
+        picture = Image.new("L", (4, 4), 0)
+        picture.paste(255, (0, 0, 2, 4) if i % 2 else (2, 0, 4, 4))
+        picture.save(folder / "pictures" / f"p{i}.png")
+    return folder
+
+
+def test_fit_keeps_names_and_reports_how_good_it_is(folder):
+    model = load(folder / "sites.dynpart")
+    assert list(model.feature_names_in_)[:2] == ["owl", "lark"]
+    out = folder / "again.dynpart"
+    result = run(
+        "fit", folder / "sites.csv", "-k", 6, "-o", out, "--iterations", 10,
+        "--valid", folder / "sites.csv", "--force",
+    )  # fmt: skip
+    assert result.stderr.count("nats a row") >= 2
+    assert "experts active" in result.stderr
+    np.testing.assert_array_equal(load(out).means_, model.means_)
+    assert not list(folder.glob("*.checkpoint"))
+
+
+def test_fit_quietly_says_nothing(folder, tmp_path):
+    result = run("fit", folder / "sites.npy", "-o", tmp_path / "m", "-q", "--iterations", 2)
+    assert result.output == ""
+
+
+def test_nothing_is_overwritten_without_force(folder, tmp_path):
+    for arguments in (
+        ["fit", folder / "sites.csv", "-o"],
+        ["encode", folder / "sites.dynpart", folder / "sites.csv", "-o"],
+        ["reconstruct", folder / "sites.dynpart", folder / "sites.csv", "-o"],
+        ["report", folder / "sites.dynpart", folder / "sites.csv", "-o"],
+    ):
+        precious = tmp_path / "precious.csv"
+        precious.write_text("precious")
+        result = run(*arguments, precious, status=2)
+        assert "exists already" in result.stderr
+        assert precious.read_text() == "precious"
+
+
+@pytest.mark.parametrize("ending", [".csv", ".npy", ".npz", ".parquet"])
+def test_encode_writes_codes_by_the_ending(folder, tmp_path, ending):
+    out = tmp_path / f"codes{ending}"
+    run("encode", folder / "sites.dynpart", folder / "sites.csv", "-o", out)
+    model = load(folder / "sites.dynpart")
+    del model.feature_names_in_
+    codes = model.transform(np.load(folder / "sites.npy"))
+    np.testing.assert_array_equal(read_table(out).values, codes)
+    if ending in (".csv", ".parquet"):
+        assert read_table(out).labels[3] == "site3"
+
+
+def test_columns_are_matched_by_name(folder, tmp_path):
+    lines = [line.split(",") for line in (folder / "sites.csv").read_text().splitlines()]
+    turned = "\n".join(",".join([line[0], *line[:0:-1], "7"]) for line in lines)
+    (tmp_path / "turned.csv").write_text(turned.replace("owl,7", "owl,extra", 1))
+    straight = run("encode", folder / "sites.dynpart", folder / "sites.csv").stdout
+    assert run("encode", folder / "sites.dynpart", tmp_path / "turned.csv").stdout == straight
+    (tmp_path / "less.csv").write_text("owl,lark\n1,0\n")
+    result = run("encode", folder / "sites.dynpart", tmp_path / "less.csv", status=2)
+    assert "no column 'trout' (and 3 more)" in result.stderr
+
+
+def test_pipes_from_rows_to_codes_to_rows(folder):
+    codes = run("encode", folder / "sites.dynpart", "-", stdin=(folder / "sites.csv").read_bytes())
+    back = run("reconstruct", folder / "sites.dynpart", "-", "--codes", stdin=codes.stdout)
+    direct = run("reconstruct", folder / "sites.dynpart", folder / "sites.csv")
+    assert back.stdout == direct.stdout
+    assert back.stdout.splitlines()[0] == "row,owl,lark,trout,pike,oak,fern"
+    owners = run("reconstruct", folder / "sites.dynpart", folder / "sites.csv", "--owners")
+    assert {int(v) for v in owners.stdout.splitlines()[1].split(",")[1:]} <= set(range(6))
+
+
+def test_a_table_of_codes_is_recognised(folder, tmp_path):
+    run("encode", folder / "sites.dynpart", folder / "sites.csv", "-o", tmp_path / "codes.csv")
+    from_codes = run("reconstruct", folder / "sites.dynpart", tmp_path / "codes.csv").stdout
+    assert from_codes == run("reconstruct", folder / "sites.dynpart", folder / "sites.csv").stdout
+
+
+def test_info_for_people_and_programs(folder):
+    words = run("info", folder / "sites.dynpart").stdout
+    assert "bernoulli" in words
+    assert "owl, lark" in words
+    facts = json.loads(run("info", folder / "sites.dynpart", "--json").stdout)
+    assert facts["n_experts"] == 6
+    assert facts["names"][0] == "owl"
+
+
+def test_explain_names_experts_and_variables(folder):
+    text = run("explain", folder / "sites.dynpart", folder / "sites.csv", "--row", 2).stdout
+    assert text.startswith("Row 2 (site2): ")
+    assert "Expert" in text
+    assert "says yes" in text
+    assert any(name in text for name in ("owl", "lark", "trout", "pike", "oak", "fern"))
+    same = run("explain", folder / "sites.dynpart", folder / "sites.csv", "--row", "site2").stdout
+    assert same == text
+    result = run("explain", folder / "sites.dynpart", folder / "sites.csv", "--row", 99, status=2)
+    assert "--row" in result.stderr
+
+
+def test_a_folder_of_pictures_from_fit_to_page(folder, tmp_path):
+    model = tmp_path / "m.dynpart"
+    result = run("fit", folder / "pictures", "-k", 3, "-o", model, "--iterations", 5)
+    assert "black and white" in result.stderr
+    assert load(model).image_shape_ == (4, 4)
+    run("report", model, folder / "pictures", "-o", tmp_path / "r.html", "--title", "Shapes")
+    page = (tmp_path / "r.html").read_text()
+    assert "<title>Shapes</title>" in page
+    assert '"image":[4,4]' in page
+    text = run("explain", model, folder / "pictures", "--row", "p1.png").stdout
+    assert "pixels" in text
+    # Pictures of another size are fitted to the model's.
+    (tmp_path / "big").mkdir()
+    Image.new("L", (8, 8), 255).save(tmp_path / "big" / "b.png")
+    assert run("encode", model, tmp_path / "big").stdout.startswith("row,expert0")
+
+
+def test_gaussian_tables(tmp_path):
+    X = np.random.default_rng(0).normal(size=(30, 4)) + [[5, 0, 0, 0]]
+    (tmp_path / "t.csv").write_text("a,b,c,d\n" + "\n".join(",".join(map(str, r)) for r in X))
+    model = tmp_path / "m.dynpart"
+    result = run("fit", tmp_path / "t.csv", "-k", 3, "-o", model, "--iterations", 4)
+    assert "gaussian" in result.stderr
+    assert "RMSE" in result.stderr
+    assert "expects" in run("explain", model, tmp_path / "t.csv", "--row", 0).stdout
+    run("report", model, tmp_path / "t.csv", "-o", tmp_path / "r.html")
+    result = run("fit", tmp_path / "t.csv", "-o", tmp_path / "n", "--family", "bernoulli", status=2)
+    assert "binary" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["fit", "missing.csv", "-o", "m"], "missing.csv: No such file"),
+        (["fit", "{sites}", "-o", "{folder}/no/such/m"], "no such folder"),
+        (["fit", "{sites}", "-o", "{folder}"], "is a folder"),
+        (["fit", "{sites}", "-o", "m", "-k", "3", "--max-active", "4"], "max_active"),
+        (["fit", "{sites}", "-o", "m", "--size", "huge"], "--size"),
+        (["fit", "{sites}", "-o", "m", "--drop", "none"], "'none'"),
+        (["encode", "{sites}", "{sites}"], "not a dynpart file"),
+        (["encode", "{model}", "{sites}", "-o", "codes.xlsx"], "must end in"),
+        (["info", "missing"], "missing: No such file"),
+        (["report", "{model}", "{sites}", "-o", "r.html", "--image", "5x5"], "image_shape"),
+        (["explain", "{model}", "{sites}", "--row", "x"], "--row"),
+    ],
+)  # fmt: skip
+def test_errors_say_what_is_wrong(folder, tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    known = {"sites": folder / "sites.csv", "model": folder / "sites.dynpart", "folder": tmp_path}
+    result = run(*[argument.format(**known) for argument in arguments], status=2)
+    assert message in result.stderr
+    assert len(result.stderr.splitlines()) <= 2
+    assert not list(tmp_path.iterdir())
+
+
+def test_errors_about_standard_input_call_it_so(folder):
+    result = run("encode", folder / "sites.dynpart", "-", stdin="a,b\n1,x\n", status=2)
+    assert "standard input: row 1" in result.stderr
+
+
+def test_a_checkpoint_left_over_is_not_lost_by_accident(folder, tmp_path):
+    left = tmp_path / "m.dynpart.checkpoint"
+    left.write_text("state")
+    arguments = ["fit", folder / "sites.csv", "-o", tmp_path / "m.dynpart", "--iterations", 2]
+    result = run(*arguments, status=2)
+    assert "--resume" in result.stderr
+    assert left.read_text() == "state"
+    run(*arguments, "--force")
+    assert not left.exists()
