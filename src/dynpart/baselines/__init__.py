@@ -1,0 +1,46 @@
+"""Baselines: the models the paper names, behind one small interface.
+
+Each learns from rows (`fit`), turns rows into codes (`encode`) and codes into rows (`decode`), and
+shows what its units stand for (`templates`). Knows the estimator and scikit-learn; scores and
+tables live in `dynpart.comparison`.
+"""
+
+from dynpart.baselines._base import Baseline
+from dynpart.baselines.autoencoder import Autoencoder
+from dynpart.baselines.boltzmann import BoltzmannMachine
+from dynpart.baselines.composed import ComposedPursuit
+from dynpart.baselines.dynamic import DynamicPartition
+from dynpart.baselines.linear import PrincipalComponents, SparseDictionary
+from dynpart.baselines.mixture import KMeansCodes, Mixture
+from dynpart.baselines.partition import FixedPartition, block_cells, grid_cells
+from dynpart.baselines.tracking import (
+    SegmentedSequence,
+    believed_right,
+    fixed_share,
+    hindsight_share,
+    learn_expertise,
+    make_segments,
+    sequence_losses,
+)
+
+__all__ = [
+    "Autoencoder",
+    "Baseline",
+    "BoltzmannMachine",
+    "ComposedPursuit",
+    "DynamicPartition",
+    "FixedPartition",
+    "KMeansCodes",
+    "Mixture",
+    "PrincipalComponents",
+    "SegmentedSequence",
+    "SparseDictionary",
+    "believed_right",
+    "block_cells",
+    "fixed_share",
+    "grid_cells",
+    "hindsight_share",
+    "learn_expertise",
+    "make_segments",
+    "sequence_losses",
+]
