@@ -1,0 +1,63 @@
+"""``dynpart compare``: our model against everything the paper names, on the same rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def command(
+    data: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--data",
+            "-d",
+            help="synthetic, pairs10, pairs20, bars, digits, digits-gray, mnist, motorcycles, "
+            "horses, silhouettes, faces, news or tracking; repeat for more. Default: synthetic.",
+            show_default=False,
+        ),
+    ] = None,
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", "-o", help="Folder for results and figures; kept results are reused."
+        ),
+    ] = Path("comparison-output"),
+    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds.")] = 3,
+    model: Annotated[
+        list[str] | None,
+        typer.Option("--model", "-m", help="Only this model; repeat for more. Default: all."),
+    ] = None,
+    redo: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--redo", help="Compute this model afresh, whatever is kept; repeat for more."
+        ),
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="The document. Default: comparison.md in the folder.")
+    ] = None,
+    validation: Annotated[
+        bool, typer.Option(help="Score on held-back training rows and never look at the test rows.")
+    ] = False,
+) -> None:
+    """Compare our model with every model the paper names: one table, curves and templates.
+
+    Writes results.json, figures and a document. Results that are in the folder already are
+    kept, so an interrupted comparison continues.
+
+    Example: `dynpart compare --data synthetic --data bars --seeds 5`
+    """
+    from dynpart.comparison.command import compare
+
+    compare(
+        data or ["synthetic"],
+        out,
+        range(seeds),
+        models=model,
+        redo=redo or (),
+        document=report or out / "comparison.md",
+        split="validation" if validation else "test",
+    )

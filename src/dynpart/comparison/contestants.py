@@ -1,0 +1,170 @@
+"""Contestants: which models take part, and how each is set up for a problem."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dynpart.baselines import (
+    Autoencoder,
+    Baseline,
+    BoltzmannMachine,
+    ComposedPursuit,
+    DynamicPartition,
+    FixedPartition,
+    KMeansCodes,
+    Mixture,
+    PrincipalComponents,
+    SparseDictionary,
+)
+from dynpart.comparison.problems import Problem
+
+OURS = "dynamic"
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """A model and what has to be said about it.
+
+    Attributes
+    ----------
+    name, title : str
+    make : callable
+        (problem, seed) -> unfitted model.
+    gray : bool
+        Whether it can learn from gray rows.
+    max_rows : int or None
+        Training rows it gets at most, where it is too slow for more.
+    told : bool
+        Whether the partition is given to it.
+    natural : bool
+        Whether its own codes differ from those with a limited number of active units.
+    needs : str or None
+        A package it cannot run without.
+    """
+
+    name: str
+    title: str
+    make: Callable[[Problem, int], Baseline]
+    gray: bool = True
+    max_rows: int | None = None
+    told: bool = False
+    natural: bool = False
+    needs: str | None = None
+
+
+def our_settings(problem: Problem) -> dict[str, Any]:
+    """Arguments of our model that a problem calls for; everything else is the default."""
+    settings: dict[str, Any] = {"max_iter": problem.max_iter}
+    if problem.exactly:
+        settings["n_active"] = problem.n_active
+    elif problem.capped:
+        settings["max_active"] = problem.n_active
+    return settings
+
+
+def ours(name: str, title: str, **changes: Any) -> Contestant:
+    """Our model with some settings changed."""
+
+    def make(problem: Problem, seed: int) -> Baseline:
+        settings = our_settings(problem) | changes
+        return DynamicPartition(problem.n_components, settings=settings, random_state=seed)
+
+    return Contestant(name, title, make)
+
+
+def _composed(rule: str, title: str) -> Contestant:
+    def make(problem: Problem, seed: int) -> Baseline:
+        return ComposedPursuit(
+            problem.n_components,
+            rule=rule,
+            max_active=problem.n_active if problem.capped else None,
+            batch_size=_batch(problem),
+            random_state=seed,
+        )
+
+    return Contestant(rule, title, make, gray=False)
+
+
+def _batch(problem: Problem) -> int:
+    """Rows per iteration: few on small synthetic data, where noise helps to leave bad optima."""
+    return 2000 if len(problem.train) > 2000 else max(100, len(problem.train) // 5)
+
+
+def _log_odds_dictionary(problem: Problem, seed: int) -> Baseline:
+    return ComposedPursuit(
+        problem.n_components,
+        rule="log-odds",
+        max_active=problem.n_active if problem.capped else None,
+        mean_active=problem.n_active,
+        batch_size=_batch(problem),
+        random_state=seed,
+    )
+
+
+def _autoencoder(kind: str) -> Contestant:
+    def make(problem: Problem, seed: int) -> Baseline:
+        return Autoencoder(
+            problem.n_components, kind=kind, n_active=problem.n_active, random_state=seed
+        )
+
+    return Contestant(
+        f"autoencoder-{kind}", f"autoencoder, {kind}", make, natural=True, needs="torch"
+    )
+
+
+def _partition(problem: Problem, seed: int) -> Baseline:
+    return FixedPartition(
+        problem.n_components,
+        n_active=problem.n_active,
+        image_shape=None if problem.truth == "pairs" else problem.image_shape,
+        random_state=seed,
+    )
+
+
+def _product_quantisation(problem: Problem, seed: int) -> Baseline:
+    return FixedPartition(
+        problem.n_components, n_active=problem.n_active, cell_model="k-means", random_state=seed
+    )
+
+
+_ALL = (
+    ours(OURS, "dynamic partition (ours)"),
+    ours("paper", "dynamic partition, literal paper", learning="paper"),
+    Contestant(
+        "boltzmann",
+        "restricted Boltzmann machine",
+        lambda p, seed: BoltzmannMachine(p.n_components, random_state=seed),
+        gray=False,
+        natural=True,
+    ),
+    _autoencoder("plain"),
+    _autoencoder("denoising"),
+    _autoencoder("sparse"),
+    Contestant(
+        "dictionary",
+        "sparse dictionary",
+        lambda p, seed: SparseDictionary(p.n_components, n_active=p.n_active, random_state=seed),
+        max_rows=5000,
+    ),
+    Contestant("log-odds", "sparse dictionary, log-odds", _log_odds_dictionary, gray=False),
+    _composed("max", "maximal causes"),
+    _composed("max-min", "max-min rule"),
+    _composed("equal", "equal mixture"),
+    Contestant("partition", "fixed partition", _partition, told=True),
+    Contestant("mixture", "mixture", lambda p, seed: Mixture(p.n_components, random_state=seed)),
+    Contestant(
+        "k-means", "k-means", lambda p, seed: KMeansCodes(p.n_components, random_state=seed)
+    ),
+    Contestant(
+        "pca",
+        "PCA",
+        lambda p, seed: PrincipalComponents(
+            p.n_components, max_active=p.n_active, random_state=seed
+        ),
+    ),
+    Contestant("quantisation", "product quantisation", _product_quantisation, told=True),
+)
+
+CONTESTANTS: Mapping[str, Contestant] = {contestant.name: contestant for contestant in _ALL}

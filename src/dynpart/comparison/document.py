@@ -1,0 +1,151 @@
+"""The document: the whole comparison as Markdown, every number with its seeds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from dynpart.comparison.contestants import CONTESTANTS
+from dynpart.comparison.figures import plot_all_templates, plot_rate_distortion
+from dynpart.comparison.problems import Problem
+from dynpart.comparison.report import (
+    REAL,
+    TOLD,
+    Row,
+    findings,
+    markdown_table,
+    table_of,
+    tracking_table,
+)
+from dynpart.comparison.runner import MOST_CODED_ROWS, MOST_CURVE_ROWS, Result, load_templates
+from dynpart.comparison.tracking import N_FEATURES, N_SEGMENTS, TrackingResult
+
+INTRODUCTION = f"""# Against everything the paper names
+
+Written by `dynpart compare`; numbers are means over the listed seeds, ± one standard deviation.
+All models of a table have the same number of units, learn from the same training rows (fewer
+where the column *rows* says so) and are scored on the same rows. Ours is used with its
+defaults; nobody saw the scored rows while learning or tuning.
+
+- **active, error**: mean number of active units; share of wrong pixels after thresholding at
+  1/2 (root mean squared error on gray data). Where a table has a limit on active units, every
+  code obeys it: models that have another code of their own (Boltzmann machine, autoencoders)
+  are encoded by greedy likelihood pursuit with their weights, and *own active / own error* tell
+  what their own code achieves.
+- **log P(x given h)**: nats per row, every model's reconstruction taken as Bernoulli means
+  (kept 0.001 away from 0 and 1) or Gaussian means with one variance.
+- **code bits**: bits for the code (independent bits, or one choice per group where exactly one
+  unit of a group is active; frequencies from the codes of up to {MOST_CODED_ROWS:,} training
+  rows) and for the row given the code. A bound from above on -log2 P(x), only for binary codes.
+- **factors found, all found**: true factors with a unit of their own, and seeds in which all
+  have one. Pairs: the template is within 0.1 on the pair and within 0.2 of 1/2 elsewhere. Bars:
+  our experts' pixels, where they ever are the owner, are exactly the bar; for models without
+  owners it is enough that some threshold cuts the bar out of the template.
+- **told**: how much of a factor the best single unit tells (share of its entropy), mean over
+  factors; **selective**: share of what a unit tells that belongs to its best factor.
+- **accuracy**: logistic regression on the codes of up to {MOST_CODED_ROWS:,} training rows.
+- **stability**: correlation of matched templates between seeds.
+- Times are wall-clock seconds of one process and depend on the machine; only their order of
+  magnitude is meant.
+
+{REAL} real-valued codes, which say more per unit than binary ones. {TOLD} is told the partition
+(runs of neighbouring variables, which on pairs are the true pairs; a grid on images for the
+fixed partition).
+"""
+
+TRACKING_INTRODUCTION = f"""## Tracking the best expert
+
+Experts with given opinions, {N_FEATURES} variables in {N_SEGMENTS} segments, in each of which
+one expert of five is right. Fixed share (Herbster and Warmuth, 1998) reads the variables in
+order and is told the true rate of switching; with hindsight it reads them from both ends.
+Levels of expertise are learnt by our default's update with all experts active; they see no
+order and share nothing between neighbours. Given is the share of variables (%) for which the most
+believed expert expects the right value. With few rows the levels of expertise are misled where
+most experts agree: the smoothed composition prefers a mixture that matches the few observed
+values to the single best expert.
+"""
+
+
+def write_document(
+    path: Path,
+    folder: Path,
+    sections: Sequence[tuple[Problem, Sequence[Row]]],
+    tracking: Sequence[TrackingResult] = (),
+) -> None:
+    """Write the document and its figures.
+
+    Parameters
+    ----------
+    path : Path
+        The Markdown file.
+    folder : Path
+        Where results and templates are kept and figures are written.
+    sections : sequence of (Problem, sequence of Row)
+    tracking : sequence of TrackingResult
+    """
+    parts = [INTRODUCTION, _summary(sections)]
+    for problem, rows in sections:
+        figures = draw(folder, problem, rows)
+        parts.append(_section(problem, rows, [_link(path, figure) for figure in figures]))
+    if tracking:
+        seeds = sorted({r.seed for r in tracking})
+        table = markdown_table(*tracking_table(tracking))
+        parts.append(f"{TRACKING_INTRODUCTION}\n{table}\n\n{len(seeds)} seeds.\n")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(parts))
+
+
+def draw(folder: Path, problem: Problem, rows: Sequence[Row]) -> list[Path]:
+    """Draw the rate-distortion plot and the templates of one problem."""
+    firsts = [row.results[0] for row in rows]
+    paths = []
+    if any(result.curve for result in firsts):
+        paths.append(folder / f"{problem.name}-rate-distortion.png")
+        plot_rate_distortion(problem, firsts).savefig(paths[-1])
+    templates = {_title(r): load_templates(folder, r) for r in firsts}
+    paths.append(folder / f"{problem.name}-templates.png")
+    plot_all_templates(problem, templates).savefig(paths[-1])
+    return paths
+
+
+def _title(result: Result) -> str:
+    entry = CONTESTANTS.get(result.contestant)
+    return entry.title if entry else result.contestant
+
+
+def _summary(sections: Sequence[tuple[Problem, Sequence[Row]]]) -> str:
+    lines = ["## In plain words", ""]
+    for problem, rows in sections:
+        lines.append(f"- **{problem.title}.** " + " ".join(findings(problem, rows)))
+    return "\n".join(lines) + "\n"
+
+
+def _section(problem: Problem, rows: Sequence[Row], figures: Sequence[str]) -> str:
+    limit = f"at most {problem.n_active} active" if problem.capped else "no limit on active units"
+    if problem.exactly:
+        limit += f" (ours: exactly {problem.n_active})"
+    n_scored = len(problem.score)
+    text = [
+        f"## {problem.title}",
+        "",
+        f"{problem.n_components} units, {limit}; scored on {n_scored:,} {problem.split} rows of "
+        f"{problem.score.shape[1]:,} variables.",
+        "",
+        markdown_table(*table_of(rows, binary=problem.binary)),
+        "",
+    ]
+    captions = {
+        "rate-distortion": "Error over active units"
+        + (f" (first {MOST_CURVE_ROWS:,} rows)" if n_scored > MOST_CURVE_ROWS else "")
+        + f", seed {rows[0].results[0].seed}",
+        "templates": f"Templates, seed {rows[0].results[0].seed}",
+    }
+    for figure in figures:
+        caption = next(text for key, text in captions.items() if key in figure)
+        text += [f"![{caption}]({figure})", ""]
+    return "\n".join(text)
+
+
+def _link(document: Path, figure: Path) -> str:
+    return os.path.relpath(figure, document.parent).replace(os.sep, "/")

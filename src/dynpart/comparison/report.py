@@ -1,0 +1,291 @@
+"""The report: means and spreads over seeds as a table for the terminal and for a document."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from rich.box import SIMPLE
+from rich.table import Table
+
+from dynpart.comparison.contestants import CONTESTANTS, OURS
+from dynpart.comparison.problems import Problem
+from dynpart.comparison.runner import Result, load_templates
+from dynpart.comparison.scores import template_stability
+from dynpart.comparison.tracking import TrackingResult
+
+PUBLISHED_MNIST_NATS = {"mixture of 100": -142.63, "mixture of 500": -137.64}
+REAL, TOLD = "ʳ", "ᵗ"
+ONLY_IN_DOCUMENT = {
+    "log P(x given h)",
+    "factors found",
+    "told",
+    "selective",
+    "own active",
+    "own error %",
+    "own RMSE",
+    "stability",
+    "encode s / 1000",
+    "rows",
+    "seeds",
+}
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the table: heading, score, how to write it, and which end is better."""
+
+    heading: str
+    score: str
+    form: str
+    scale: float = 1.0
+
+
+COLUMNS = (
+    Column("active", "active", ".1f"),
+    Column("error %", "error", ".2f", 100.0),
+    Column("log P(x given h)", "log_likelihood", ".1f"),
+    Column("code bits", "code_bits", ".1f"),
+    Column("factors found", "found", ".1f"),
+    Column("all found", "found_all", ".0f", 100.0),
+    Column("told", "told", ".2f"),
+    Column("selective", "selective", ".2f"),
+    Column("accuracy %", "accuracy", ".1f", 100.0),
+    Column("own active", "natural_active", ".1f"),
+    Column("own error %", "natural_error", ".2f", 100.0),
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One contestant on one problem, over all its seeds."""
+
+    contestant: str
+    results: tuple[Result, ...]
+    stability: float
+
+    @property
+    def title(self) -> str:
+        """Its name with marks: real-valued codes, told the partition."""
+        entry = CONTESTANTS.get(self.contestant)
+        title = entry.title if entry else self.contestant
+        marks = "" if self.results[0].binary_codes else REAL
+        return title + marks + (TOLD if entry and entry.told else "")
+
+    def values(self, score: str) -> list[float]:
+        """The score of every seed that has it."""
+        return [r.scores[score] for r in self.results if score in r.scores]
+
+    def mean(self, score: str) -> float:
+        """Mean over seeds, NaN if no seed has the score."""
+        values = self.values(score)
+        return float(np.mean(values)) if values else math.nan
+
+
+def rows_of(problem: str, results: Sequence[Result], folder: Path | None = None) -> list[Row]:
+    """Gather the results of one problem by contestant, in the contestants' order.
+
+    Parameters
+    ----------
+    problem : str
+    results : sequence of Result
+    folder : Path, optional
+        Where templates are kept; without it stability is unknown.
+
+    Returns
+    -------
+    list of Row
+    """
+    mine = [r for r in results if r.problem == problem]
+    names = sorted({r.contestant for r in mine}, key=_place)
+    rows = []
+    for name in names:
+        runs = tuple(sorted((r for r in mine if r.contestant == name), key=lambda r: r.seed))
+        stability = math.nan
+        if folder is not None and len(runs) > 1:
+            stability = template_stability([load_templates(folder, r) for r in runs])
+        rows.append(Row(name, runs, stability))
+    return rows
+
+
+def _place(name: str) -> tuple[int, str]:
+    order = list(CONTESTANTS)
+    return (order.index(name) if name in order else len(order), name)
+
+
+def cell(values: Sequence[float], column: Column) -> str:
+    """Mean and spread of one score, or a dash.
+
+    Examples
+    --------
+    >>> cell([0.1, 0.3], COLUMNS[1])
+    '20.00 ± 14.14'
+    """
+    if not values:
+        return "–"
+    scaled = np.asarray(values) * column.scale
+    if column.score == "found_all":
+        return f"{round(sum(values))} of {len(values)}"
+    text = format(float(scaled.mean()), column.form)
+    if len(values) > 1:
+        text += f" ± {format(float(scaled.std(ddof=1)), column.form)}"
+    return text
+
+
+def table_of(rows: Sequence[Row], *, binary: bool = True) -> tuple[list[str], list[list[str]]]:
+    """Headings and lines of text of one problem's table; columns that nobody fills are left out.
+
+    Parameters
+    ----------
+    rows : sequence of Row
+    binary : bool, default=True
+        Whether errors are shares of pixels (in percent) or root mean squares.
+
+    Returns
+    -------
+    headings : list of str
+    lines : list of list of str
+    """
+    columns = [_for_gray(c) if not binary else c for c in COLUMNS]
+    columns = [c for c in columns if any(row.values(c.score) for row in rows)]
+    stable = any(not math.isnan(row.stability) for row in rows)
+    headings = ["model", *(c.heading for c in columns)]
+    headings += ["stability"] * stable + ["fit s", "encode s / 1000", "rows", "seeds"]
+    lines = []
+    for row in rows:
+        line = [row.title, *(cell(row.values(c.score), c) for c in columns)]
+        if stable:
+            line.append("–" if math.isnan(row.stability) else f"{row.stability:.2f}")
+        line.append(f"{np.mean([r.fit_seconds for r in row.results]):.1f}")
+        line.append(f"{np.mean([r.encode_seconds for r in row.results]):.2f}")
+        line.append(f"{row.results[0].n_train:,}")
+        line.append(_seeds([r.seed for r in row.results]))
+        lines.append(line)
+    return headings, lines
+
+
+def _for_gray(column: Column) -> Column:
+    if "error" not in column.score:
+        return column
+    return Column(column.heading.replace("error %", "RMSE"), column.score, ".4f")
+
+
+def _seeds(seeds: Sequence[int]) -> str:
+    if len(seeds) > 2 and list(seeds) == list(range(seeds[0], seeds[-1] + 1)):
+        return f"{seeds[0]}–{seeds[-1]}"
+    return ", ".join(map(str, seeds))
+
+
+def terminal_table(title: str, headings: Sequence[str], lines: Sequence[Sequence[str]]) -> Table:
+    """The same for the terminal, without the columns that only the document has room for."""
+    shown = [i for i, heading in enumerate(headings) if heading not in ONLY_IN_DOCUMENT]
+    table = Table(title=title, title_justify="left", box=SIMPLE, pad_edge=False)
+    for i in shown:
+        table.add_column(headings[i], justify="left" if i == 0 else "right", no_wrap=i == 0)
+    for line in lines:
+        style = "bold" if line[0] == CONTESTANTS[OURS].title else None
+        table.add_row(*(line[i].replace(" ± ", "±") for i in shown), style=style)
+    return table
+
+
+def markdown_table(headings: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """The same for a document."""
+    aligned = ["---"] + ["---:"] * (len(headings) - 1)
+    return "\n".join("| " + " | ".join(line) + " |" for line in (headings, aligned, *lines))
+
+
+def findings(problem: Problem, rows: Sequence[Row]) -> list[str]:
+    """Plain sentences: who is ahead of our model, with binary codes, and in what.
+
+    Parameters
+    ----------
+    problem : Problem
+    rows : sequence of Row
+
+    Returns
+    -------
+    list of str
+    """
+    ours = next((row for row in rows if row.contestant == OURS), None)
+    if ours is None:
+        return ["Our model did not take part."]
+    rivals = [r for r in rows if r.contestant not in (OURS, "paper")]
+    binary = [r for r in rivals if r.results[0].binary_codes]
+    said = []
+    if problem.truth is not None:
+        said.append(_recovery_sentence(ours, binary))
+    ahead = [r for r in binary if r.mean("error") < ours.mean("error")]
+    unit = "%" if problem.binary else " RMSE"
+    mine = f"{_error(problem, ours)}{unit} with {ours.mean('active'):.1f} active units"
+    if not ahead:
+        said.append(f"No model with binary codes reconstructs better than ours ({mine}).")
+    else:
+        listed = ", ".join(
+            f"{r.title} ({_error(problem, r)}{unit} with {r.mean('active'):.1f})" for r in ahead
+        )
+        said.append(f"**Ahead of ours in reconstruction with binary codes** ({mine}): {listed}.")
+    real = [r for r in rivals if r not in binary and r.mean("error") < ours.mean("error")]
+    if real:
+        listed = ", ".join(f"{r.title} ({_error(problem, r)}{unit})" for r in real)
+        said.append(f"With real-valued codes, which say more per unit, better: {listed}.")
+    shorter = [r for r in binary if r.mean("code_bits") < ours.mean("code_bits")]
+    if not math.isnan(ours.mean("code_bits")):
+        if shorter:
+            listed = ", ".join(f"{r.title} ({r.mean('code_bits'):.1f} bits)" for r in shorter)
+            said.append(
+                f"**Shorter codes than ours** ({ours.mean('code_bits'):.1f} bits): {listed}."
+            )
+        else:
+            said.append(
+                f"No code is shorter than ours ({ours.mean('code_bits'):.1f} bits per row)."
+            )
+    if problem.name == "mnist":
+        said.append(_published_sentence(ours))
+    return said
+
+
+def _recovery_sentence(ours: Row, rivals: Sequence[Row]) -> str:
+    n = len(ours.results)
+    mine = f"{int(sum(ours.values('found_all')))} of {n} seeds"
+
+    def often(row: Row) -> bool:
+        return row.mean("found_all") > ours.mean("found_all")
+
+    ahead = [r for r in rivals if often(r)]
+    if not ahead:
+        return f"No model finds all factors more often than ours ({mine})."
+    listed = ", ".join(
+        f"{r.title} ({int(sum(r.values('found_all')))} of {len(r.results)})" for r in ahead
+    )
+    return f"**Finds all factors more often than ours** ({mine}): {listed}."
+
+
+def _error(problem: Problem, row: Row) -> str:
+    error = row.mean("error")
+    return f"{100 * error:.2f}" if problem.binary else f"{error:.4f}"
+
+
+def _published_sentence(ours: Row) -> str:
+    nats = -ours.mean("code_bits") * math.log(2)
+    published = ", ".join(f"{k} {v:.2f}" for k, v in PUBLISHED_MNIST_NATS.items())
+    return (
+        f"As a bound from below on log P(x), our codes give {nats:.2f} nats per image; published "
+        f"log-likelihoods of mixtures of Bernoullis (their own binarisation): {published}."
+    )
+
+
+def tracking_table(results: Sequence[TrackingResult]) -> tuple[list[str], list[list[str]]]:
+    """Mean share of variables with the right expert, a column per number of rows."""
+    sizes = sorted({r.n_rows for r in results})
+    headings = ["method", "variables", *(f"{n} row{'s' * (n > 1)}" for n in sizes)]
+    form = Column("", "", ".1f", 100.0)
+    lines = []
+    for order in ("in order", "shuffled"):
+        for method in dict.fromkeys(r.method for r in results):
+            chosen = [r for r in results if r.method == method and r.order == order]
+            by_size = [[r.right for r in chosen if r.n_rows == n] for n in sizes]
+            lines.append([method, order, *(cell(values, form) for values in by_size)])
+    return headings, lines

@@ -1,0 +1,193 @@
+"""Scores of codes and reconstructions. Pure functions of arrays; know no model."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import linear_sum_assignment
+from scipy.special import xlogy
+
+from dynpart.datasets import bar_templates
+
+Array = NDArray[np.float64]
+
+CLIP = 1e-3  # as in our own model: one surprising pixel costs at most 6.9 nats
+N_LEVELS = 4  # of a real-valued unit, when information is counted
+
+
+def reconstruction_error(X: NDArray, reconstruction: Array, *, binary: bool) -> float:
+    """Share of wrong pixels (threshold 1/2) if binary, else the root mean squared error.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> reconstruction_error(np.array([[0, 1]]), np.array([[0.2, 0.4]]), binary=True)
+    0.5
+    """
+    if binary:
+        return float(((reconstruction > 0.5) != (X > 0.5)).mean())
+    return float(np.sqrt(np.mean((X - reconstruction) ** 2)))
+
+
+def conditional_log_likelihood(
+    X: NDArray, reconstruction: Array, *, binary: bool, noise_variance: float = 1.0
+) -> Array:
+    """Log P(x | h) per row in nats, the reconstruction being the expected row.
+
+    Parameters
+    ----------
+    X, reconstruction : ndarray of shape (n_rows, n_features)
+    binary : bool
+        Bernoulli variables, probabilities kept CLIP away from 0 and 1; else Gaussian ones.
+    noise_variance : float
+        Of the Gaussian variables.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+    """
+    if binary:
+        p = np.clip(reconstruction, CLIP, 1 - CLIP)
+        return np.where(X > 0.5, np.log(p), np.log1p(-p)).sum(axis=1)
+    squares = (X - reconstruction) ** 2 / noise_variance
+    return -0.5 * (squares + np.log(2 * np.pi * noise_variance)).sum(axis=1)
+
+
+def code_log_prior(H: NDArray, H_train: NDArray, groups: NDArray[np.intp] | None = None) -> Array:
+    """Log P(h) per row in nats, with frequencies learnt from the codes of training rows.
+
+    Parameters
+    ----------
+    H, H_train : ndarray of shape (n_rows, n_units), (n_train_rows, n_units)
+        Binary codes.
+    groups : ndarray of shape (n_units,), optional
+        Where exactly one unit of each group is active, the group of every unit: then one choice is
+        coded per group instead of independent bits.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> train = np.array([[1, 0], [0, 1]])
+    >>> np.exp(code_log_prior(train, train)).tolist()
+    [0.25, 0.25]
+    >>> np.exp(code_log_prior(train, train, np.array([0, 0]))).round(12).tolist()
+    [0.5, 0.5]
+    """
+    used = H_train.sum(axis=0, dtype=np.float64)
+    if groups is None:
+        p = (used + 0.5) / (len(H_train) + 1.0)
+        return H @ (np.log(p) - np.log1p(-p)) + np.log1p(-p).sum()
+    sizes = np.bincount(groups)[groups]
+    return H @ np.log((used + 0.5) / (len(H_train) + 0.5 * sizes))
+
+
+def mutual_information(code: NDArray, factor: NDArray) -> float:
+    """Empirical mutual information of two discrete columns, in bits.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> mutual_information(np.array([0, 0, 1, 1]), np.array([1, 1, 0, 0]))
+    1.0
+    """
+    _, a = np.unique(code, return_inverse=True)
+    _, b = np.unique(factor, return_inverse=True)
+    joint = np.zeros((a.max() + 1, b.max() + 1))
+    np.add.at(joint, (a, b), 1 / len(a))
+    independent = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0, keepdims=True)
+    return float((xlogy(joint, joint) - xlogy(joint, independent)).sum() / np.log(2))
+
+
+def information_table(H: NDArray, factors: NDArray) -> Array:
+    """Mutual information of every unit with every factor, (n_units, n_factors), in bits.
+
+    Real-valued units are cut at their quartiles.
+    """
+    columns = [_levels(unit) for unit in np.asarray(H).T]
+    return np.array([[mutual_information(c, f) for f in factors.T] for c in columns])
+
+
+def _levels(unit: NDArray) -> NDArray:
+    if len(np.unique(unit)) <= N_LEVELS:
+        return unit
+    return np.digitize(unit, np.quantile(unit, np.arange(1, N_LEVELS) / N_LEVELS))
+
+
+def disentanglement(H: NDArray, factors: NDArray) -> tuple[float, float]:
+    """How well single units tell single factors.
+
+    Parameters
+    ----------
+    H : ndarray of shape (n_rows, n_units)
+    factors : ndarray of shape (n_rows, n_factors)
+
+    Returns
+    -------
+    told : float
+        Mean over factors of the information the best unit has about it, as a share of its entropy.
+    selective : float
+        Mean over units (weighted by their information) of the share that the best factor has
+        in all the unit tells.
+    """
+    table = information_table(H, factors)
+    entropy = np.array([mutual_information(f, f) for f in factors.T])
+    known = entropy > 0
+    told = float((table[:, known].max(axis=0) / entropy[known]).mean())
+    total = table.sum()
+    return told, float(table.max(axis=1).sum() / total) if total > 0 else 0.0
+
+
+def bars_separated(templates: ArrayLike, *, gap: float = 0.3) -> NDArray[np.bool_]:
+    """Which bars have a template that is higher on all their pixels than on any other.
+
+    For models in which no unit owns a pixel; more generous than
+    :func:`dynpart.datasets.bars_recovered`, as any threshold will do.
+
+    Parameters
+    ----------
+    templates : array-like of shape (n_units, size * size)
+    gap : float, default=0.3
+        By how much, relative to the template's range.
+
+    Returns
+    -------
+    found : ndarray of shape (2 * size,)
+    """
+    T = np.asarray(templates, dtype=np.float64)
+    bars = bar_templates(round(T.shape[1] ** 0.5))
+    lowest_on = np.where(bars, T[:, None], np.inf).min(axis=2)
+    highest_off = np.where(bars, -np.inf, T[:, None]).max(axis=2)
+    spread = np.ptp(T, axis=1)[:, None]
+    return (lowest_on - highest_off > gap * np.maximum(spread, 1e-12)).any(axis=0)
+
+
+def template_stability(runs: list[Array]) -> float:
+    """Mean correlation of matched templates over all pairs of runs.
+
+    Parameters
+    ----------
+    runs : list of ndarray of shape (n_units, n_features)
+        Templates learnt with different seeds.
+
+    Returns
+    -------
+    float
+        1 if all runs found the same templates in some order; NaN for a single run.
+    """
+    unit = [_standardised(T) for T in runs]
+    matches = []
+    for A, B in combinations(unit, 2):
+        similarity = A @ B.T
+        matches.append(similarity[linear_sum_assignment(-similarity)].mean())
+    return float(np.mean(matches)) if matches else float("nan")
+
+
+def _standardised(T: Array) -> Array:
+    centred = T - T.mean(axis=1, keepdims=True)
+    return centred / np.maximum(np.linalg.norm(centred, axis=1, keepdims=True), 1e-12)
