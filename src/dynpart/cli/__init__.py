@@ -26,6 +26,7 @@ COMMANDS = (
     "report",
     "demo",
     "reproduce",
+    "compare",
 )
 """Commands in the order of ``dynpart --help``: each is the module of this package of that name."""
 
