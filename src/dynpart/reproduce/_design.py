@@ -69,11 +69,11 @@ class Result:
     bits : float
         Code length per row: the code, and the row given the code. Gray values are counted as
         256 levels.
-    fit_seconds, encode_seconds : float
-        Time to learn, and to encode all test rows.
+    fit_seconds, fit_processor_seconds, encode_seconds : float
+        Time to learn, by the clock and by the processors, and to encode all test rows.
     n_local : int
         Experts that speak about a small part of the variables: a fifth of them holds four fifths
-        of what the expert has to say or, for images, its spread is at most 0.7.
+        of what the expert has to say or, for images, its spread is at most one half.
     extent : float
         Median over experts of that share or spread.
     n_used : int
@@ -89,6 +89,7 @@ class Result:
     log_likelihood: float
     bits: float
     fit_seconds: float
+    fit_processor_seconds: float
     encode_seconds: float
     n_local: int
     extent: float

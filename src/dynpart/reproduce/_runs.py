@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from dynpart.datasets import pairs_recovered
 from dynpart.estimator import DynamicPartitionModel
 from dynpart.persistence import atomic_write, load, save
 from dynpart.reproduce._design import Data, Experiment, Result, Run, Variant
-from dynpart.reproduce._measures import measure
+from dynpart.reproduce._measures import measure, timed
 from dynpart.reproduce._snapshots import snapshots
 
 WARM_UP_ROWS = 20
@@ -68,11 +67,9 @@ def run(
     model = _model(variant, data, seed, engine)
     # Kernels are compiled, where they have to be, outside of the clock.
     clone(model).set_params(max_iter=2).fit(data.train[:WARM_UP_ROWS])
-    start = time.perf_counter()
-    model.set_params(verbose=1).fit(data.train)
-    seconds = time.perf_counter() - start
+    clock = timed(lambda: model.set_params(verbose=1).fit(data.train))
     model.set_params(verbose=0)
-    result = measure(model, data.test, seconds, data.image_shape)
+    result = measure(model, data.test, clock, data.image_shape)
     if experiment.n_seeds:
         say(f"{variant.title}: {experiment.n_seeds} more seeds")
         result = _with_recovery(result, model, data, seed, experiment.n_seeds)
