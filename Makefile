@@ -8,9 +8,10 @@ RUN_STAMP := $(VENV)/.installed-run
 DEV_STAMP := $(VENV)/.installed-dev
 PYTEST_ARGS ?=
 DEMO_ARGS ?=
+FUZZ_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format types clean
+.PHONY: help demo test lint format types fuzz clean
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -31,6 +32,9 @@ format: $(DEV_STAMP) ## Let ruff mend what it can
 
 types: $(DEV_STAMP) ## Check types with mypy
 	$(BIN)/mypy
+
+fuzz: $(DEV_STAMP) ## Throw damaged files and wild input at everything (FUZZ_ARGS="--cases 100")
+	$(BIN)/python benchmarks/fuzz.py $(FUZZ_ARGS)
 
 clean: ## Remove the environment and all caches
 	rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -1,0 +1,292 @@
+"""Hostile input, measured: damaged files, absurd tables and wild parameters, thousands of each.
+
+Every target draws cases with hypothesis (or injects faults) and accepts only two outcomes: the
+documented error, or a result that holds together. Each runs in a process of its own, so that even a
+crash of the interpreter is counted and not just suffered.
+
+    python benchmarks/fuzz.py                  # at least 10,000 cases
+    python benchmarks/fuzz.py --cases 500 --only model-file
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+sys.path.insert(0, str(Path(__file__).parent))
+import fuzz_cases as cases
+
+from dynpart.explorer import report_html
+from dynpart.explorer._page import embedded
+from dynpart.persistence import (
+    Checkpoint,
+    ModelFileError,
+    load,
+    load_checkpoint,
+    save_checkpoint,
+)
+from dynpart.tables import Table, TableError, read_table
+
+GOLDEN = Path(__file__).parents[1] / "tests" / "data"
+Counts = dict[str, int]
+
+
+def drawn(n_cases: int, strategy: st.SearchStrategy, check: Callable[..., str]) -> Counts:
+    """Run `check` on drawn cases; it says what became of each."""
+    counts: Counts = {}
+
+    @settings(
+        max_examples=n_cases,
+        database=None,
+        deadline=None,
+        derandomize=False,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(strategy)
+    def run(case: object) -> None:
+        outcome = check(case)
+        counts[outcome] = counts.get(outcome, 0) + 1
+
+    run()
+    return counts
+
+
+# ------------------------------------------------------------------- targets
+
+
+def model_file(n_cases: int, folder: Path) -> Counts:
+    """Golden files with flipped bits, cuts, insertions and false lengths."""
+    contents = [(GOLDEN / f"golden-v1-{n}.dynpart").read_bytes() for n in ("bernoulli", "gaussian")]
+    path = folder / "m.dynpart"
+
+    def check(case: tuple[int, bytes]) -> str:
+        which, content = case
+        path.write_bytes(content)
+        try:
+            load(path)
+        except ModelFileError:
+            return "refused"
+        assert content == contents[which], "a damaged file was accepted"
+        return "untouched"
+
+    return drawn(n_cases, cases.damaged(contents), check)
+
+
+def forged_model(n_cases: int, folder: Path) -> Counts:
+    """Well-formed files with a right checksum and wrong content."""
+    path = folder / "m.dynpart"
+    rows = np.random.default_rng(0).integers(0, 2, size=(3, 6))
+
+    def check(content: bytes) -> str:
+        path.write_bytes(content)
+        try:
+            model = load(path)
+        except ModelFileError:
+            return "refused"
+        del model.feature_names_in_
+        codes = model.transform(rows[:, : model.n_features_in_])
+        assert np.isfinite(model.inverse_transform(codes)).all()
+        return "loaded and usable"
+
+    return drawn(n_cases, cases.forged(GOLDEN / "golden-v1-bernoulli.dynpart"), check)
+
+
+def tables(n_cases: int, folder: Path) -> Counts:
+    """Text that is nearly a table."""
+    path = folder / "t.csv"
+
+    def check(content: bytes) -> str:
+        path.write_bytes(content)
+        try:
+            table = read_table(path)
+        except TableError:
+            return "refused"
+        return _sound(table)
+
+    return drawn(n_cases, cases.text_tables(), check)
+
+
+def array_files(n_cases: int, folder: Path) -> Counts:
+    """Damaged .npy, .npz, .mat, .parquet, idx and picture files."""
+    originals = cases.array_files(folder)
+
+    def check(case: tuple[int, bytes]) -> str:
+        which, content = case
+        name = originals[which][0]
+        path = folder / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(content)
+        source = path.parent if path.parent != folder else path
+        try:
+            table = read_table(source)
+        except TableError:
+            return "refused"
+        return _sound(table)
+
+    return drawn(n_cases, cases.damaged([content for _, content in originals]), check)
+
+
+def _sound(table: Table) -> str:
+    assert table.values.ndim == 2
+    assert table.values.size > 0
+    if table.names is not None:
+        assert len(set(table.names)) == table.values.shape[1]
+    if table.labels is not None:
+        assert len(table.labels) == len(table.values)
+    return "read"
+
+
+def estimator(n_cases: int, folder: Path) -> Counts:
+    """Wild data and parameters for fit, encode and decode."""
+    return drawn(n_cases, cases.fits(), cases.check_fit)
+
+
+def codes(n_cases: int, folder: Path) -> Counts:
+    """Wild codes for a sound model."""
+    model = load(GOLDEN / "golden-v1-gaussian.dynpart")
+    return drawn(n_cases, cases.odd_codes(3), lambda H: cases.check_codes(model, H))
+
+
+def names(n_cases: int, folder: Path) -> Counts:
+    """Hostile names of variables, rows and pages for the explorer."""
+    model = load(GOLDEN / "golden-v1-gaussian.dynpart")
+    rows = np.load(GOLDEN / "golden-v1-gaussian.npz")["rows"]
+    del model.feature_names_in_
+    frame = report_html(model, rows)
+
+    def check(words: list[str]) -> str:
+        text = embedded(words)
+        assert json.loads(text) == words
+        assert not set(text) & set("<>&")
+        if len(words) == 4:
+            page = report_html(model, rows, names=words, title=words[0])
+            assert page.count("<script") == frame.count("<script")
+        return "inert"
+
+    return drawn(n_cases, cases.hostile_words(), check)
+
+
+# -------------------------------------------------------------------- faults
+
+
+def killed_writer(n_cases: int, folder: Path) -> Counts:
+    """A process that writes checkpoints is killed (SIGKILL) at a random moment."""
+    rng = np.random.default_rng()
+    path, last = folder / "c", 0
+    for _ in range(n_cases):
+        writer = os.fork()
+        if writer == 0:
+            for turn in range(last + 1, 10**9):
+                save_checkpoint(path, Checkpoint({"x": np.full(50_000, turn)}, {"turn": turn}))
+            os._exit(0)
+        time.sleep(rng.uniform(0.001, 0.02))
+        os.kill(writer, signal.SIGKILL)
+        os.waitpid(writer, 0)
+        if path.exists():
+            found = load_checkpoint(path)
+            assert found.meta["turn"] >= last
+            assert (found.arrays["x"] == found.meta["turn"]).all()
+            last = found.meta["turn"]
+    return {"last good checkpoint loaded": n_cases}
+
+
+def full_disk(n_cases: int, folder: Path) -> Counts:
+    """The disk takes only so many bytes of a new checkpoint."""
+    rng = np.random.default_rng()
+    path = folder / "c"
+    save_checkpoint(path, Checkpoint({"x": np.zeros(1000)}, {"turn": 0}))
+    size = path.stat().st_size
+    outcome = {"old one kept": 0, "new one complete": 0}
+    for turn in range(1, n_cases + 1):
+        before = load_checkpoint(path).meta["turn"]
+        room = int(rng.integers(0, 1.1 * size))
+        if os.fork() == 0:
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
+            try:
+                save_checkpoint(path, Checkpoint({"x": np.full(1000, turn)}, {"turn": turn}))
+            except OSError:
+                os._exit(1)
+            os._exit(0)
+        complete = os.wait()[1] == 0
+        found = load_checkpoint(path)
+        expected = turn if complete else before
+        assert found.meta["turn"] == expected
+        assert (found.arrays["x"] == expected).all()
+        outcome["new one complete" if complete else "old one kept"] += 1
+    assert [entry.name for entry in folder.iterdir()] == ["c"]
+    return outcome
+
+
+TARGETS: dict[str, tuple[Callable[[int, Path], Counts], int]] = {
+    "model-file": (model_file, 4000),
+    "forged-model": (forged_model, 1500),
+    "text-table": (tables, 3000),
+    "array-file": (array_files, 2500),
+    "estimator": (estimator, 600),
+    "codes": (codes, 800),
+    "names": (names, 1000),
+    "killed-writer": (killed_writer, 100),
+    "full-disk": (full_disk, 200),
+}
+
+
+def run_target(name: str, n_cases: int) -> None:
+    """Run one target here and print its counts as JSON."""
+    warnings.simplefilter("ignore")
+    with tempfile.TemporaryDirectory() as folder:
+        counts = TARGETS[name][0](n_cases, Path(folder))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps({"counts": counts, "peak_mb": round(peak)}))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cases", type=int, help="cases per target instead of its own number")
+    parser.add_argument("--only", choices=TARGETS, help="one target alone")
+    parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.here:
+        run_target(options.only, options.cases)
+        return 0
+    total = failures = 0
+    for name, (_, usual) in TARGETS.items():
+        if options.only not in (None, name):
+            continue
+        n_cases = options.cases or usual
+        begun = time.monotonic()
+        command = [sys.executable, __file__, "--here", "--only", name, "--cases", str(n_cases)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        seconds = time.monotonic() - begun
+        if done.returncode != 0:
+            failures += 1
+            print(f"{name:14} FAILED with status {done.returncode}\n{done.stderr[-4000:]}")
+            continue
+        result = json.loads(done.stdout.splitlines()[-1])
+        tried = sum(result["counts"].values())
+        total += tried
+        words = ", ".join(f"{count} {word}" for word, count in sorted(result["counts"].items()))
+        print(f"{name:14} {tried:6} cases in {seconds:5.1f} s, {result['peak_mb']} MB: {words}")
+        sys.stdout.flush()
+    print(
+        f"{total} cases, {failures} targets with faults" if failures else f"{total} cases, no fault"
+    )
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
