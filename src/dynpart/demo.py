@@ -101,8 +101,8 @@ def run_demo(out: str | os.PathLike[str], *, seed: int = 0) -> list[DemoRow]:
     )
 
     rows = [
-        describe("pairs (all rows)", pair_model, pairs, pair_seconds),
-        describe("digits (test rows)", digit_model, digits.test, digit_seconds),
+        describe("pairs", pair_model, pairs, pair_seconds),
+        describe("digits (test)", digit_model, digits.test, digit_seconds),
     ]
     _print_table(console, rows)
     drawings = _drawings(pair_model, pairs, digit_model, digits.test, digits.image_shape)
