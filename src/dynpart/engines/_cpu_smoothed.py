@@ -16,6 +16,7 @@ from dynpart.engines._cpu_binary import row_offsets
 from dynpart.engines._cpu_dense import sum_all, tabulate
 from dynpart.engines._cpu_pursuit import best_expert, new_work, refine_row
 from dynpart.engines._cpu_vectors import (
+    exponent_of,
     multiply_ratios_1,
     multiply_ratios_2,
     multiply_ratios_3,
@@ -23,44 +24,40 @@ from dynpart.engines._cpu_vectors import (
     power_of_two,
 )
 
-_u = np.uintp  # see _cpu_pursuit
-
 GROUP = 16
 """Variables multiplied before the exponent is taken out of the product."""
-ROOM = 100
-"""Binary digits a group's product may grow by: float32 has 127."""
+BLOCK = 16
+"""Rows that go from step to step together, so that a group's tables are read once for all."""
+ROOM = 110
+"""Binary digits a group's product may grow or shrink by: float32 has 126."""
 SMALLEST = np.float32(2.0**-90)
 """Below this a sum of the active experts is no longer trusted to float32."""
 LOG2_E = np.float32(1.4426950408889634)
+LOG_2 = 0.6931471805599453
 TINY = 2.2250738585072014e-308
+
+_u = np.uintp  # see _cpu_pursuit
 
 
 @njit(cache=True, nogil=True)
-def multiply_ratios(mantissa, exponent, lo, hi, offsets, per_mixture, per_total, shares, levels):
-    """Multiply the ratios of variables lo to hi into the running products of all experts."""
+def multiply_ratios(products, i, lo, hi, offsets, factors, shares, levels):
+    """Multiply the ratios of variables lo to hi into row i's running products of all experts."""
+    mantissa, exponent = products
     n_lanes = levels.shape[1]
     k = 0
     while k + 64 <= n_lanes:
-        multiply_ratios_4(
-            mantissa, exponent, k, lo, hi, offsets, per_mixture, per_total, shares, levels
-        )
+        multiply_ratios_4(mantissa, exponent, i, k, lo, hi, offsets, factors, shares, levels)
         k += 64
     if n_lanes - k == 48:
-        multiply_ratios_3(
-            mantissa, exponent, k, lo, hi, offsets, per_mixture, per_total, shares, levels
-        )
+        multiply_ratios_3(mantissa, exponent, i, k, lo, hi, offsets, factors, shares, levels)
     elif n_lanes - k == 32:
-        multiply_ratios_2(
-            mantissa, exponent, k, lo, hi, offsets, per_mixture, per_total, shares, levels
-        )
+        multiply_ratios_2(mantissa, exponent, i, k, lo, hi, offsets, factors, shares, levels)
     elif n_lanes - k == 16:
-        multiply_ratios_1(
-            mantissa, exponent, k, lo, hi, offsets, per_mixture, per_total, shares, levels
-        )
+        multiply_ratios_1(mantissa, exponent, i, k, lo, hi, offsets, factors, shares, levels)
 
 
 @njit(cache=True, nogil=True)
-def add_exactly(gains, d, order, row, n_active, offset, table, log2_expertise):
+def add_exactly(gains, i, d, chosen, n_active, offset, table, log2_expertise):
     """Add the change of variable d's score in float64, for sums too small for float32."""
     n_experts = log2_expertise.shape[0]
     top = -np.inf
@@ -69,90 +66,144 @@ def add_exactly(gains, d, order, row, n_active, offset, table, log2_expertise):
     mixture = 0.0
     total = 0.0
     for step in range(n_active):
-        e = 2.0 ** log2_expertise[order[row, step], d]
-        mixture += e * np.exp(table[offset + order[row, step]] - top)
+        e = 2.0 ** log2_expertise[chosen[step], d]
+        mixture += e * np.exp(table[offset + chosen[step]] - top)
         total += e
     before = np.log(max(mixture, TINY)) - np.log(max(total, TINY))
     for k in range(n_experts):
         e = 2.0 ** log2_expertise[k, d]
         p = np.exp(table[offset + k] - top)
         after = np.log(max(mixture + e * p, TINY)) - np.log(max(total + e, TINY))
-        gains[0, k] += after - before
+        gains[i, k] += after - before
 
 
 @njit(cache=True, nogil=True)
-def pursue_row(offsets, table, shares, levels, log2_expertise, rule, j, order, row, gains, work):
-    """Activate experts after the first, j, by the smoothed score.
+def join(i, j, offsets, shares, levels, mixtures, factors, easy):
+    """Let expert j join the mixtures of row i.
+
+    The factors 1 + e p / N and 1 + e / E are scaled down by a power of two, half way to the largest
+    value they may take (no share and no level exceeds one), so that many fit into one product.
+
+    Returns
+    -------
+    shift : int
+        Powers of two by which the product of all ratios is now too small.
+    exact : bool
+        Whether float32 represents all sums; the others have factors of one.
+    """
+    mixture, total = mixtures
+    n_features = offsets.shape[1]
+    i = _u(i)
+    one = np.float32(1)
+    exact = True
+    shift = 0
+    for d in range(n_features):
+        mixture[i, d] += shares[_u(offsets[i, d] + j)]
+        total[i, d] += levels[d, _u(j)]
+    for g in range(easy.shape[1]):
+        grown = 0
+        for d in range(g * GROUP, min((g + 1) * GROUP, n_features)):
+            at = _u(d)
+            ok = mixture[i, at] >= SMALLEST and total[i, at] >= SMALLEST
+            b = one / mixture[i, at] if ok else np.float32(0)
+            b_below = one / total[i, at] if ok else np.float32(0)
+            half = (exponent_of(one + b) + 1) >> 1
+            half_below = (exponent_of(one + b_below) + 1) >> 1
+            a = power_of_two(-half)
+            a_below = power_of_two(-half_below)
+            factors[i, at, 0] = a
+            factors[i, at, 1] = a * b
+            factors[i, at, 2] = a_below
+            factors[i, at, 3] = a_below * b_below
+            exact &= ok
+            shift += half - half_below
+            grown += max(half, half_below)
+        easy[i, _u(g)] = grown <= ROOM
+    return shift, exact
+
+
+@njit(cache=True, nogil=True)
+def pursue_block(n, offsets, table, shares, levels, log2_expertise, rule, order, lo, work):
+    """Activate experts by the smoothed score, after the first, in rows lo to lo + n of `order`.
 
     Parameters
     ----------
-    table, shares : flat ndarray
-        Log-densities, and e_k p_k up to a factor per variable; both begin at `offsets`.
+    offsets : ndarray of shape (block, n_features)
+        Where in the flat `table` of log-densities and in the flat `shares` (e_k p_k, up to a
+        factor per variable at most one) the experts' values for a row's variable begin.
     levels : ndarray of shape (n_features, n_lanes)
         e_k, at most one.
     """
     min_active, max_active, margin, cost = rule
-    active, mixture, total, per_mixture, per_total, digits, mantissa, exponent = work
-    n_features = offsets.size
-    n_experts = cost.size
+    n_active, active, gains, products, mixtures, factors, easy = work
+    mantissa, exponent = products
+    n_features = offsets.shape[1]
+    mixtures[0][:] = np.float32(0)
+    mixtures[1][:] = np.float32(0)
     active[:] = False
-    mixture[:] = np.float32(0)
-    total[:] = np.float32(0)
-    n_active = 0
+    n_active[:] = 0
+    chosen = np.empty(n, np.int64)
+    for i in range(n):
+        chosen[i] = order[lo + i, 0]
     while True:
-        active[j] = True
-        order[row, n_active] = j
-        n_active += 1
-        if n_active == max_active:
+        running = 0
+        for i in range(n):
+            if chosen[i] < 0:
+                continue
+            j = chosen[i]
+            active[i, j] = True
+            order[lo + i, n_active[i]] = j
+            n_active[i] += 1
+            if n_active[i] == max_active:
+                chosen[i] = -1
+                continue
+            running += 1
+            gains[i] = 0.0
+            mantissa[i] = np.float32(1)
+            shift, exact = join(i, j, offsets, shares, levels, mixtures, factors, easy)
+            exponent[i] = shift
+            if not exact:
+                for d in range(n_features):
+                    if factors[i, d, 1] == np.float32(0):
+                        add_exactly(
+                            gains, i, d, order[lo + i], n_active[i], offsets[i, d], table,
+                            log2_expertise,
+                        )  # fmt: skip
+        if running == 0:
             break
-        for d in range(n_features):
-            mixture[d] += shares[_u(offsets[d] + j)]
-            total[d] += levels[d, _u(j)]
-        for d in range(n_features):
-            ok = mixture[d] >= SMALLEST and total[d] >= SMALLEST
-            # A factor of exactly one leaves the variable to `add_exactly`.
-            per_mixture[d] = np.float32(1) / mixture[d] if ok else np.float32(0)
-            per_total[d] = np.float32(1) / total[d] if ok else np.float32(0)
-            digits[d] = np.float32(1) + max(per_mixture[d], per_total[d])
-        mantissa[:] = np.float32(1)
-        exponent[:] = 0
-        gains[:] = 0.0
-        bits = digits.view(np.int32)
-        lo = 0
-        grown = 0
-        for d in range(n_features):
-            grows = (bits[d] >> 23) - 126
-            if grown + grows > ROOM or d - lo == GROUP:
-                multiply_ratios(
-                    mantissa, exponent, lo, d, offsets, per_mixture, per_total, shares, levels
-                )
-                lo = d
-                grown = 0
-            grown += grows
-            if per_mixture[d] == np.float32(0):
-                add_exactly(gains, d, order, row, n_active, offsets[d], table, log2_expertise)
-        multiply_ratios(
-            mantissa, exponent, lo, n_features, offsets, per_mixture, per_total, shares, levels
-        )
-        for k in range(n_experts):
-            gains[0, k] += np.log(np.float64(mantissa[k])) + exponent[k] * 0.6931471805599453
-        j, most = best_expert(gains, 0, cost, active)
-        if j < 0 or (most <= margin and n_active >= min_active):
-            break
+        for g in range(easy.shape[1]):
+            start = g * GROUP
+            stop = min(start + GROUP, n_features)
+            for i in range(n):
+                if chosen[i] < 0:
+                    continue
+                if easy[i, g]:
+                    multiply_ratios(products, i, start, stop, offsets, factors, shares, levels)
+                else:  # two factors always fit
+                    for d in range(start, stop, 2):
+                        end = min(d + 2, stop)
+                        multiply_ratios(products, i, d, end, offsets, factors, shares, levels)
+        for i in range(n):
+            if chosen[i] < 0:
+                continue
+            for k in range(cost.size):
+                gains[i, k] += np.log(np.float64(mantissa[i, k])) + exponent[i, k] * LOG_2
+            j, most = best_expert(gains, i, cost, active[i])
+            stop_here = most <= margin and n_active[i] >= min_active
+            chosen[i] = -1 if stop_here else j
 
 
 @njit(cache=True, nogil=True)
-def new_smoothed_work(n_experts, n_features, n_lanes):
-    """Scratch of the smoothed `pursue_row`."""
+def new_block_work(block, n_experts, n_features, n_lanes):
+    """Scratch of `pursue_block`."""
     return (
-        np.zeros(n_experts, np.bool_),
-        np.empty(n_features, np.float32),
-        np.empty(n_features, np.float32),
-        np.empty(n_features, np.float32),
-        np.empty(n_features, np.float32),
-        np.empty(n_features, np.float32),
-        np.empty(n_lanes, np.float32),
-        np.empty(n_lanes, np.int32),
+        np.empty(block, np.int64),
+        np.empty((block, n_experts), np.bool_),
+        np.empty((block, n_lanes)),
+        (np.empty((block, n_lanes), np.float32), np.empty((block, n_lanes), np.int32)),
+        (np.empty((block, n_features), np.float32), np.empty((block, n_features), np.float32)),
+        np.empty((block, n_features, 4), np.float32),
+        np.empty((block, (n_features + GROUP - 1) // GROUP), np.bool_),
     )
 
 
@@ -164,30 +215,22 @@ def pursue_binary(
     """Codes of binary rows lo to hi whose first experts are known."""
     n_features, n_lanes = rank.shape
     n_experts = rank_by_expert.shape[0]
-    work = new_smoothed_work(n_experts, n_features, n_lanes)
+    work = new_block_work(BLOCK, n_experts, n_features, n_lanes)
     hard_work = new_work(n_experts, n_features, rank)
-    offsets = np.empty(n_features, np.int64)
+    offsets = np.empty((BLOCK, n_features), np.int64)
     gains = np.empty((1, n_lanes))
     saved = np.empty((1, n_lanes))
-    for row in range(lo, hi):
-        row_offsets(X, row, n_lanes, offsets)
-        pursue_row(
-            offsets,
-            table,
-            shares,
-            levels,
-            log2_expertise,
-            rule,
-            first[row],
-            order,
-            row,
-            gains,
-            work,
-        )
-        loglik[row] = refine_row(
-            offsets, table, rank, rank_by_expert, rule, n_swaps, prune, order, row, gains, saved,
-            hard_work,
-        )  # fmt: skip
+    for begin in range(lo, hi, BLOCK):
+        n = min(BLOCK, hi - begin)
+        for i in range(n):
+            row_offsets(X, begin + i, n_lanes, offsets[i])
+            order[begin + i, 0] = first[begin + i]
+        pursue_block(n, offsets, table, shares, levels, log2_expertise, rule, order, begin, work)
+        for i in range(n):
+            loglik[begin + i] = refine_row(
+                offsets[i], table, rank, rank_by_expert, rule, n_swaps, prune, order, begin + i,
+                gains, saved, hard_work,
+            )  # fmt: skip
 
 
 @njit(cache=True, nogil=True)
@@ -196,7 +239,7 @@ def mixture_shares(table, log2_levels, n_experts, shares):
     n_features, n_lanes = log2_levels.shape
     for d in range(n_features):
         at = d * n_lanes
-        top = table[at]
+        top = table[_u(at)]
         for k in range(1, n_experts):
             top = max(top, table[_u(at + k)])
         for k in range(n_lanes):
@@ -223,27 +266,27 @@ def pursue_dense(
     n_features, n_lanes = rank.shape
     cost = rule[3]
     n_experts = cost.size
-    work = new_smoothed_work(n_experts, n_features, n_lanes)
+    work = new_block_work(block, n_experts, n_features, n_lanes)
     hard_work = new_work(n_experts, n_features, rank)
     tables = np.empty((block, n_features * n_lanes), np.float32)
-    shares = np.empty(n_features * n_lanes, np.float32)
-    offsets = np.arange(n_features) * n_lanes
+    shares = np.empty((block, n_features * n_lanes), np.float32)
+    offsets = np.arange(block * n_features).reshape(block, n_features) * n_lanes
     gains = np.empty((1, n_lanes))
     saved = np.empty((1, n_lanes))
-    active = np.zeros(n_experts, np.bool_)
+    asleep = np.zeros(n_experts, np.bool_)
     for begin in range(lo, hi, block):
         n = min(block, hi - begin)
         tabulate(T, begin, n, theta, log_partition, tables)
         for i in range(n):
-            row = begin + i
-            table = tables[i]
-            sum_all(gains, offsets, table)
-            j, _ = best_expert(gains, 0, cost, active)
-            mixture_shares(table, log2_levels, n_experts, shares)
-            pursue_row(
-                offsets, table, shares, levels, log2_expertise, rule, j, order, row, gains, work
-            )
-            loglik[row] = refine_row(
-                offsets, table, rank, rank_by_expert, rule, n_swaps, prune, order, row, gains,
-                saved, hard_work,
+            sum_all(gains, offsets[0], tables[i])
+            order[begin + i, 0], _ = best_expert(gains, 0, cost, asleep)
+            mixture_shares(tables[i], log2_levels, n_experts, shares[i])
+        pursue_block(
+            n, offsets, tables.reshape(-1), shares.reshape(-1), levels, log2_expertise, rule,
+            order, begin, work,
+        )  # fmt: skip
+        for i in range(n):
+            loglik[begin + i] = refine_row(
+                offsets[0], tables[i], rank, rank_by_expert, rule, n_swaps, prune, order,
+                begin + i, gains, saved, hard_work,
             )  # fmt: skip

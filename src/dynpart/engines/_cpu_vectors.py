@@ -163,54 +163,52 @@ def _make_add_changes(n_vectors: int) -> Callable:
 def _make_multiply_ratios(n_vectors: int) -> Callable:
     @intrinsic
     def multiply_ratios(
-        typingctx,
-        mantissa,
-        exponent,
-        first,
-        lo,
-        hi,
-        offsets,
-        per_mixture,
-        per_total,
-        shares,
-        levels,
-    ):
-        """Multiply running products by prod (1 + e p / N) / prod (1 + e / E), variables lo..hi."""
+        typingctx, mantissa, exponent, row, first, lo, hi, offsets, factors, shares, levels
+    ):  # fmt: skip
+        """Multiply running products by prod (a + b e p) / prod (a' + b' e), variables lo..hi."""
         i8 = types.int64
-        sig = types.void(
-            mantissa, exponent, i8, i8, i8, offsets, per_mixture, per_total, shares, levels
-        )
+        sig = types.void(mantissa, exponent, i8, i8, i8, i8, offsets, factors, shares, levels)
 
         def codegen(context, builder, signature, args):
-            k, begin, end = args[2:5]
+            row_, k, begin, end = args[2:6]
             arrays = [
-                _data(context, builder, signature.args[i], args[i]) for i in (0, 1, 5, 6, 7, 8, 9)
+                _data(context, builder, signature.args[i], args[i]) for i in (0, 1, *range(6, 10))
             ]
-            mantissa_, exponent_, offsets_, per_mixture_, per_total_, shares_, levels_ = arrays
-            width = _width(context, builder, signature.args[9], args[9])
+            mantissa_, exponent_, offsets_, factors_, shares_, levels_ = arrays
+            lanes = _width(context, builder, signature.args[9], args[9])
+            n_features = _width(context, builder, signature.args[6], args[6])
             strips = _strips(n_vectors, k, builder)
             above = _running(builder, n_vectors, 1.0)
             below = _running(builder, n_vectors, 1.0)
-            one = ir.Constant(_VECTOR, [1.0] * LANES)
-            fused = ("contract",)
-            with cgutils.for_range_slice(builder, begin, end, ir.Constant(_I64, 1)) as (i, _):
-                offset = _at(builder, offsets_, i)
-                place = builder.mul(i, width)
-                by_mixture = _splat(builder, _at(builder, per_mixture_, i))
-                by_total = _splat(builder, _at(builder, per_total_, i))
+            fused = cgutils.get_or_insert_function(
+                builder.module,
+                ir.FunctionType(_VECTOR, [_VECTOR] * 3),
+                f"llvm.fmuladd.v{LANES}f32",
+            )
+            with cgutils.for_range_slice(builder, begin, end, ir.Constant(_I64, 1)) as (d, _):
+                cell = builder.add(builder.mul(row_, n_features), d)
+                offset = _at(builder, offsets_, cell)
+                place = builder.mul(d, lanes)
+                four = builder.mul(cell, ir.Constant(_I64, 4))
+                at_four = [builder.add(four, ir.Constant(_I64, s)) for s in range(4)]
+                a, b, a_below, b_below = (
+                    _splat(builder, _at(builder, factors_, at)) for at in at_four
+                )
                 for strip, top, bottom in zip(strips, above, below, strict=True):
                     share = _vector_at(builder, shares_, builder.add(offset, strip), _F32)
                     level = _vector_at(builder, levels_, builder.add(place, strip), _F32)
-                    up = builder.fadd(builder.fmul(share, by_mixture, fused), one, fused)
-                    down = builder.fadd(builder.fmul(level, by_total, fused), one, fused)
+                    up = builder.call(fused, [share, b, a])
+                    down = builder.call(fused, [level, b_below, a_below])
                     builder.store(builder.fmul(builder.load(top), up), top)
                     builder.store(builder.fmul(builder.load(bottom), down), bottom)
             whole = ir.VectorType(_I32, LANES)
             for strip, top, bottom in zip(strips, above, below, strict=True):
-                at = builder.bitcast(builder.gep(mantissa_, [strip]), _VECTOR.as_pointer())
-                count = builder.bitcast(builder.gep(exponent_, [strip]), whole.as_pointer())
+                cell = builder.add(builder.mul(row_, lanes), strip)
+                at = builder.bitcast(builder.gep(mantissa_, [cell]), _VECTOR.as_pointer())
+                count = builder.bitcast(builder.gep(exponent_, [cell]), whole.as_pointer())
                 ratio = builder.fdiv(builder.load(top), builder.load(bottom))
                 product = builder.fmul(builder.load(at, align=4), ratio)
+                # Move the exponent into its own count: the mantissa stays in [1, 2).
                 bits = builder.bitcast(product, whole)
                 grown = builder.lshr(bits, ir.Constant(whole, [23] * LANES))
                 grown = builder.sub(grown, ir.Constant(whole, [127] * LANES))
@@ -223,6 +221,17 @@ def _make_multiply_ratios(n_vectors: int) -> Callable:
         return sig, codegen
 
     return multiply_ratios
+
+
+@intrinsic
+def exponent_of(typingctx, x):
+    """Integer n with 2^n <= x < 2^(n + 1), for a normal positive float32."""
+
+    def codegen(context, builder, signature, args):
+        bits = builder.lshr(builder.bitcast(args[0], _I32), ir.Constant(_I32, 23))
+        return builder.sub(bits, ir.Constant(_I32, 127))
+
+    return types.int32(types.float32), codegen
 
 
 @intrinsic
