@@ -14,6 +14,7 @@ def command(
         typer.Option(
             "--data",
             "-d",
+            metavar="NAME",
             help="synthetic, pairs10, pairs20, bars, digits, digits-gray, mnist, motorcycles, "
             "horses, silhouettes, faces, news or tracking; repeat for more. Default: synthetic.",
             show_default=False,
@@ -28,7 +29,9 @@ def command(
     seeds: Annotated[int, typer.Option(min=1, help="Number of seeds.")] = 3,
     model: Annotated[
         list[str] | None,
-        typer.Option("--model", "-m", help="Only this model; repeat for more. Default: all."),
+        typer.Option(
+            "--model", "-m", metavar="NAME", help="Only this model; repeat for more. Default: all."
+        ),
     ] = None,
     redo: Annotated[
         list[str] | None,

@@ -206,6 +206,7 @@ def run(
     folder: Path,
     split: str = "test",
     redo: Sequence[str] = (),
+    curves: bool = True,
     report: Callable[[str], None] = print,
 ) -> list[Result]:
     """Fit and score everything that is not in the folder yet.
@@ -221,6 +222,8 @@ def run(
     split : {"test", "validation"}, default="test"
     redo : sequence of str
         Contestants whose kept results are computed afresh.
+    curves : bool, default=True
+        Compute rate-distortion curves with the first seed.
     report : callable, default=print
         Told a line about each run.
 
@@ -244,7 +247,9 @@ def run(
                     if seed == seeds[0]:
                         report(f"{problem.title}: {contestant.title} left out ({reason})")
                     continue
-                result, templates = run_one(problem, contestant, seed, with_curve=seed == seeds[0])
+                result, templates = run_one(
+                    problem, contestant, seed, with_curve=curves and seed == seeds[0]
+                )
                 kept[result.key] = result
                 _save(folder, list(kept.values()), result, templates)
                 report(_line(problem, contestant, result))
