@@ -114,6 +114,11 @@ class Folder(Sequence):
         if not self.files:
             raise ValueError(f"no {' or '.join(SUFFIXES)} file in {folder}")
 
+    @property
+    def by_index(self) -> bool:
+        """Whether single rows can be read: of .npy files, which are mapped into memory."""
+        return all(file.suffix == ".npy" for file in self.files)
+
     def __len__(self) -> int:
         return len(self.files)
 

@@ -2,6 +2,7 @@
 
 from functools import reduce
 from operator import add
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -180,6 +181,16 @@ def test_small_batches_are_joined(table, monkeypatch):
     batches = MiniBatches(cut(table, 3))
     assert [len(block) for block in batches] == [12, 12, 12, 4]
     assert np.array_equal(np.concatenate(list(batches)), table)
+
+
+@given(st.integers(1, 50), st.integers(1, 60))
+def test_a_pool_stands_for_all_rows(n_rows, n_kept):
+    numbers = np.arange(n_rows, dtype=np.float64)[:, None]
+    with mock.patch("dynpart.engines.blocks.POOL_BYTES", 8 * n_kept):
+        rows, _ = BlockRows.scan(Readable(cut(numbers, 7)))
+        drawn = rows.draw(np.arange(n_rows))[:, 0]
+    assert len(np.unique(drawn)) == min(n_rows, n_kept)
+    assert np.abs(drawn - numbers[:, 0]).max() <= n_rows / min(n_rows, n_kept)
 
 
 def test_tables_are_no_sources(table):

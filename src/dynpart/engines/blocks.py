@@ -9,7 +9,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from operator import add
 from typing import Any, Protocol, TypeVar
 
@@ -29,6 +29,8 @@ from dynpart.families import ColumnMoments, column_moments
 
 FAN_IN = 16
 """Parts added at a time on the way up the tree."""
+POOL_BYTES = 1 << 28
+"""Memory for rows to draw from, where a source can only be read from end to end."""
 
 
 class Addable(Protocol):
@@ -158,14 +160,38 @@ class BlockRows:
             )
         return block
 
-    def numbered(self, wanted: NDArray[np.intp]) -> Iterator[tuple[int, NDArray]]:
-        """The blocks with these ascending indices, reading no others if the source allows."""
+    def rows_at(self, indices: NDArray[np.intp]) -> NDArray:
+        """The rows with these ascending indices, from one reading of the blocks they are in."""
+        blocks, within = split_indices(self.sizes, indices)
         if isinstance(self.source, Sequence):
-            for index in wanted.tolist():
-                yield index, self._checked(index, self.prepare(self.source[index]))
+            read = ((i, self._checked(i, self.prepare(self.source[i]))) for i in blocks.tolist())
         else:
-            keep = set(wanted.tolist())
-            yield from (pair for pair in self._read() if pair[0] in keep)
+            read = (pair for pair in self._read() if pair[0] in set(blocks.tolist()))
+        found = zip(read, within, strict=True)
+        return np.concatenate([np.asarray(block[picked]) for (_, block), picked in found])
+
+    def draw(self, indices: NDArray[np.intp]) -> NDArray:
+        """The rows with these ascending indices, or their neighbours in the pool.
+
+        A source that can only be read from end to end is not read again for every handful of rows:
+        as many evenly spaced rows as fit in :data:`POOL_BYTES` stand for all the others. Where all
+        rows fit, these are the rows asked for.
+        """
+        if self.by_index:
+            return self.rows_at(indices)
+        return self._pool[indices * len(self._pool) // int(self.sizes.sum())]
+
+    @property
+    def by_index(self) -> bool:
+        """Whether single rows can be had without reading all others."""
+        return getattr(self.source, "by_index", isinstance(self.source, Sequence))
+
+    @cached_property
+    def _pool(self) -> NDArray:
+        n_rows = int(self.sizes.sum())
+        row_bytes = max(1, next(iter(self))[:1].nbytes)
+        n_kept = max(1, min(n_rows, POOL_BYTES // row_bytes))
+        return self.rows_at(-(-np.arange(n_kept) * n_rows // n_kept))
 
 
 Rows = BlockRows | NDArray
@@ -251,9 +277,7 @@ class BlocksEngine:
         """The rows with these ascending indices, in memory."""
         if isinstance(rows, np.ndarray):
             return self.inner.take(rows, indices)
-        blocks, within = split_indices(rows.sizes, indices)
-        found = zip(rows.numbered(blocks), within, strict=True)
-        return np.concatenate([np.asarray(block[picked]) for (_, block), picked in found])
+        return rows.draw(indices)
 
     def pursue(self, rows: Rows, experts: Experts, rule: PursuitRule) -> Any:
         """Codes of all rows, block by block."""
