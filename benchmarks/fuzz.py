@@ -97,7 +97,7 @@ def forged_model(n_cases: int, folder: Path) -> Counts:
             model = load(path)
         except ModelFileError:
             return "refused"
-        del model.feature_names_in_
+        vars(model).pop("feature_names_in_", None)
         codes = model.transform(rows[:, : model.n_features_in_])
         assert np.isfinite(model.inverse_transform(codes)).all()
         return "loaded and usable"
@@ -274,7 +274,8 @@ def main() -> int:
         seconds = time.monotonic() - begun
         if done.returncode != 0:
             failures += 1
-            print(f"{name:14} FAILED with status {done.returncode}\n{done.stderr[-4000:]}")
+            words = "\n".join(line[:400] for line in done.stderr.splitlines()[-30:])
+            print(f"{name:14} FAILED with status {done.returncode}\n{words}")
             continue
         result = json.loads(done.stdout.splitlines()[-1])
         tried = sum(result["counts"].values())
