@@ -138,7 +138,7 @@ class DynamicPartitionModel(
         "n_experts": [Interval(Integral, 1, None, closed="left")],
         "family": [StrOptions({"auto", "bernoulli", "gaussian"})],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "learning": [StrOptions(set(PLANS)), HasMethods(["start", "steps", "expertise_change"])],
+        "learning": [StrOptions(set(PLANS)), HasMethods(["start", "contenders", "steps", "expertise_change"])],
         "n_init": [Interval(Integral, 1, None, closed="left")],
         "max_active": [Interval(Integral, 1, None, closed="left"), None],
         "n_active": [Interval(Integral, 1, None, closed="left"), None],

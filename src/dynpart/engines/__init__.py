@@ -25,7 +25,7 @@ __all__ = [
     "make_engine",
 ]
 
-ENGINES = ("auto", "reference")
+ENGINES = ("auto", "cpu", "reference")
 
 
 def make_engine(name: str = "auto") -> Engine:
@@ -33,7 +33,9 @@ def make_engine(name: str = "auto") -> Engine:
 
     Parameters
     ----------
-    name : {"auto", "reference"}
+    name : {"auto", "cpu", "reference"}
+        "cpu" runs compiled kernels on all cores; "reference" is the readable specification in
+        NumPy; "auto" means "cpu".
 
     Returns
     -------
@@ -45,7 +47,11 @@ def make_engine(name: str = "auto") -> Engine:
     >>> make_engine("reference").name
     'reference'
     """
-    if name in ("auto", "reference"):
+    if name in ("auto", "cpu"):
+        from dynpart.engines.cpu import CpuEngine
+
+        return CpuEngine()
+    if name == "reference":
         from dynpart.engines.reference import ReferenceEngine
 
         return ReferenceEngine()

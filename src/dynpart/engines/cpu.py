@@ -6,7 +6,7 @@ depends on the cut: see the kernels beside this module.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -43,6 +43,8 @@ CHUNK_WIDENED = 1 << 21
 """Values worked on at a time where rows are converted first."""
 TASK_TERMS = 1 << 23
 """Terms (rows x experts x variables) of a task: a few milliseconds."""
+SHARED_TERMS = 1 << 20
+"""Work with fewer terms is not worth a second thread."""
 GROUP_TERMS = 1 << 25
 """The same for rows that share a first expert, and one table of gains over it."""
 TABLE_BYTES = 1 << 24
@@ -73,7 +75,7 @@ class CpuEngine:
     name = "cpu"
 
     def __init__(self, n_threads: int | None = None) -> None:
-        self.n_threads = n_threads
+        self.n_threads = allowed_threads() if n_threads is None else n_threads
 
     def take(self, rows: NDArray, indices: NDArray[np.intp]) -> NDArray:
         """The rows with these indices."""
@@ -141,7 +143,8 @@ class CpuEngine:
                     width = min(TILE, n_features - t * TILE)
                     kernel(x, lo, hi, t * TILE, width, order, tile[t], parts[b, t])  # noqa: B023
 
-                threads.map(run, [(b, t) for t in range(n_tiles) for b in range(len(starts))])
+                tasks = [(b, t) for t in range(n_tiles) for b in range(len(starts))]
+                threads.map(run, tasks, order.size * n_features)
                 for part in parts:
                     total += part
         wide = total.transpose(1, 2, 0, 3).reshape(n_sums, n_experts, n_tiles * TILE)
@@ -149,32 +152,39 @@ class CpuEngine:
 
 
 class Threads:
-    """A pool that runs tasks in any order on as many threads as it may."""
+    """A pool that runs tasks in any order on `n_threads` threads, made when there is work for it.
 
-    def __init__(self, n_threads: int | None = None) -> None:
-        self.n_threads = allowed_threads() if n_threads is None else n_threads
+    Work too small to share is done by the caller: for small tables, waking a thread takes longer
+    than the task.
+    """
+
+    def __init__(self, n_threads: int) -> None:
+        self.n_threads = n_threads
+        self._pool: ThreadPoolExecutor | None = None
 
     def __enter__(self) -> Threads:
-        self._pool = ThreadPoolExecutor(self.n_threads) if self.n_threads > 1 else None
         return self
 
     def __exit__(self, *exc: object) -> None:
         if self._pool is not None:
             self._pool.shutdown()
 
-    def map(self, task: Callable[[Any], None], arguments: Iterable[Any]) -> None:
-        """Call `task` with every argument; the first error is raised."""
-        if self._pool is None:
+    def map(self, task: Callable[[Any], None], arguments: Sequence[Any], n_terms: int) -> None:
+        """Call `task` with every argument, `n_terms` terms in all; the first error is raised."""
+        if self.n_threads == 1 or len(arguments) == 1 or n_terms < SHARED_TERMS:
             for argument in arguments:
                 task(argument)
-        else:
-            for _ in self._pool.map(task, arguments):
-                pass
+            return
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self.n_threads)
+        for _ in self._pool.map(task, arguments):
+            pass
 
     def map_rows(self, task: Callable[[int, int], None], n_rows: int, n_terms: int) -> None:
         """Call `task(lo, hi)` for stretches of rows with `n_terms` terms each."""
         size = max(1, TASK_TERMS // max(1, n_terms))
-        self.map(lambda lo: task(lo, min(lo + size, n_rows)), range(0, n_rows, size))
+        starts = range(0, n_rows, size)
+        self.map(lambda lo: task(lo, min(lo + size, n_rows)), starts, n_rows * n_terms)
 
 
 def allowed_threads() -> int:
@@ -256,7 +266,7 @@ def _binary_pursuit(experts: Experts, rule: PursuitRule) -> Run:
         if rule.smoothed:
             threads.map_rows(smoothed, n_rows, n_terms * rule.max_active)
             return
-        threads.map(hard, _groups(first, max(32, GROUP_TERMS // n_terms)))
+        threads.map(hard, _groups(first, max(32, GROUP_TERMS // n_terms)), n_rows * n_terms)
         if n_swaps or prune:
             threads.map_rows(refine, n_rows, n_terms * (1 + n_swaps))
 

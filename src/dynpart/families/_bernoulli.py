@@ -19,7 +19,7 @@ class Bernoulli(Family):
 
     Parameters
     ----------
-    clip : float, default=1e-3
+    clip : float, default=1e-4
         One surprising pixel costs at most -log(clip) nats.
 
     Examples
@@ -30,7 +30,7 @@ class Bernoulli(Family):
     array([-0.693])
     """
 
-    clip: float = 1e-3
+    clip: float = 1e-4
     name: ClassVar[str] = "bernoulli"
     n_statistics: ClassVar[int] = 1
 

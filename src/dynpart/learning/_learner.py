@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -89,15 +91,13 @@ class Task:
 
 
 def iterate(
-    task: Task, plan: Plan, state: LearnerState, *, n_iter: int, seed: int
+    task: Task, plan: Plan, state: LearnerState, steps: list[Step], *, seed: int
 ) -> Iterator[LearnerState]:
-    """Follow a plan from `state` to its end, yielding the state after each iteration.
+    """Go through the steps that `state` has not seen yet, yielding the state after each.
 
     Iteration t draws its rows from a generator seeded by (`seed`, t) alone, so a run that was
     stopped goes on exactly as if it had not been.
     """
-    n_experts = state.experts.n_experts
-    steps = plan.steps(n_iter, task.moments.n_rows, n_experts, task.max_active)
     for t in range(len(state.history), len(steps)):
         state = _iteration(task, plan, state, steps[t], np.random.default_rng((seed, t)))
         yield state
@@ -108,31 +108,44 @@ def _iteration(
 ) -> LearnerState:
     engine, moments, experts = task.engine, task.moments, state.experts
     population = experts.family.population(moments)
-    rows = task.rows
-    if step.n_rows is not None:
-        rows = engine.take(rows, np.sort(rng.integers(moments.n_rows, size=step.n_rows)))
-    codes = engine.pursue(rows, experts, _rule(task, step, experts.n_experts))
-    summary = codes.summary(experts.n_experts)
-    for _ in range(step.n_updates):
-        evidence = engine.gradient_sums(rows, experts, codes)
-        experts = update_expertise(experts, _diffused(evidence, task), plan, step, summary.n_rows)
-        sums = engine.responsibility_sums(rows, experts, codes)
-        eta = experts.family.update(sums.weight, sums.statistics, population, plan.epsilon)
-        experts = replace(experts, eta=eta)
+    summaries, penalised = [], []
+    for rows in _batches(task, step, rng):
+        codes = engine.pursue(rows, experts, _rule(task, step, experts.n_experts))
+        summary = codes.summary(experts.n_experts)
+        summaries.append(summary)
+        penalised.append(
+            penalised_objective(summary, experts, population, plan.epsilon, moments.n_rows)
+        )
+        for _ in range(step.n_updates):
+            evidence = _diffused(engine.gradient_sums(rows, experts, codes), task)
+            experts = update_expertise(experts, evidence, plan, step, summary.n_rows)
+            sums = engine.responsibility_sums(rows, experts, codes)
+            eta = experts.family.update(sums.weight, sums.statistics, population, plan.epsilon)
+            experts = replace(experts, eta=eta)
+    total = reduce(add, summaries)
     before = state.experts
     opinions = np.abs(experts.family.mean(experts.eta) - before.family.mean(before.eta)).mean()
     scale = np.sqrt(moments.variance.mean()) or 1.0
     record = IterationRecord(
         iteration=len(state.history),
-        n_rows=summary.n_rows,
-        joint=joint_objective(summary),
-        penalised=penalised_objective(summary, before, population, plan.epsilon, moments.n_rows),
-        mean_active=float(summary.usage.sum() / summary.n_rows),
+        n_rows=total.n_rows,
+        joint=joint_objective(total),
+        penalised=float(np.mean(penalised)),
+        mean_active=float(total.usage.sum() / total.n_rows),
         opinion_change=float(opinions / scale),
         expertise_change=float(np.abs(experts.log2_expertise - before.log2_expertise).mean()),
         step=step,
     )
     return LearnerState(experts, (*state.history, record))
+
+
+def _batches(task: Task, step: Step, rng: np.random.Generator) -> Iterator[Any]:
+    if step.n_rows is None:
+        yield task.rows
+        return
+    for _ in range(step.n_batches):
+        drawn = rng.integers(task.moments.n_rows, size=step.n_rows)
+        yield task.engine.take(task.rows, np.sort(drawn))
 
 
 def _rule(task: Task, step: Step, n_experts: int) -> PursuitRule:
@@ -150,8 +163,17 @@ def update_expertise(
     experts: Experts, evidence: GradientSums, plan: Plan, step: Step, n_rows: int
 ) -> Experts:
     """Section 2.2.3: more expertise where the likelihood wants it, less where it does not."""
-    moved = experts.log2_expertise + plan.expertise_change(evidence, n_rows)
-    return replace(experts, log2_expertise=np.clip(moved, -step.log2_bound, step.log2_bound))
+    moved = experts.log2_expertise + step.size * plan.expertise_change(evidence, n_rows)
+    return replace(experts, log2_expertise=within_bound(moved, step.log2_bound))
+
+
+def within_bound(log2_expertise: Array, bound: float) -> Array:
+    """Shrink each variable's levels as a whole until the largest is within the bound.
+
+    Cutting them off instead would make ties, and an early order could never be overturned.
+    """
+    largest = np.abs(log2_expertise).max(axis=0)
+    return log2_expertise * np.minimum(1.0, bound / np.maximum(largest, np.finfo(float).tiny))
 
 
 def break_ties(experts: Experts) -> Experts:

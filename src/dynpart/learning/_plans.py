@@ -26,26 +26,57 @@ class Step:
     Attributes
     ----------
     n_rows : int or None
-        Rows drawn afresh, with replacement, for this iteration; None for all rows once.
+        Rows drawn afresh, with replacement, for each batch; None for one batch of all rows.
+    n_batches : int
+        Batches in this iteration, each with its own codes and updates.
     min_active : int
         Floor on the number of active experts.
     smoothed : bool
         Whether the pursuit scores codes by the smoothed composition (eq. 4).
     log2_bound : float
         Levels of expertise are kept within plus and minus this.
+    size : float
+        Share of the full change of expertise that is made, from 1 down to 0.
     n_updates : int
         How often expertise and experts are updated with the same codes.
     """
 
-    n_rows: int | None
+    n_rows: int | None = None
+    n_batches: int = 1
+    min_active: int = 1
+    smoothed: bool = False
+    log2_bound: float = math.inf
+    size: float = 1.0
+    n_updates: int = 1
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What a plan may know: sizes and limits, never a value.
+
+    Attributes
+    ----------
+    n_rows, n_features, n_experts, n_iter : int
+    min_active, max_active : int
+        Limits on active experts per row that the user set.
+    """
+
+    n_rows: int
+    n_features: int
+    n_experts: int
+    n_iter: int
     min_active: int
-    smoothed: bool
-    log2_bound: float
-    n_updates: int
+    max_active: int
 
 
 class Plan(Protocol):
-    """How a model is learnt: pass an instance as ``learning=`` to replace the schedule."""
+    """How a model is learnt: pass an instance as ``learning=`` to replace the schedule.
+
+    Attributes
+    ----------
+    epsilon : float
+        Weight of the data's average in the expert update (eq. 5).
+    """
 
     epsilon: float
 
@@ -54,8 +85,11 @@ class Plan(Protocol):
     ) -> Experts:
         """Experts to begin with."""
 
-    def steps(self, n_iter: int, n_rows: int, n_experts: int, max_active: int) -> list[Step]:
-        """What each of `n_iter` iterations does."""
+    def contenders(self, problem: Problem) -> list[int]:
+        """Floors on the number of active experts that race; a single one needs no race."""
+
+    def steps(self, problem: Problem, floor: int) -> list[Step]:
+        """What each of the iterations does when the floor is this."""
 
     def expertise_change(self, evidence: GradientSums, n_rows: int) -> Array:
         """Change of log2 expertise, shape (n_experts, n_features)."""
@@ -85,20 +119,29 @@ class Paper:
     standard deviation of noise; expertise starts random within a factor of two of one, since
     equal levels would leave every comparison to the tie rule for ever; a gradient whose mean over
     rows is below `still` counts as "very close to 0".
+
+    Parameters
+    ----------
+    factor : float, default=2.0
+        The paper's C.
+    epsilon : float, default=1.0
+    still : float, default=1e-6
     """
 
     factor: float = 2.0
     epsilon: float = 1.0
     still: float = 1e-6
-    name: ClassVar[str] = "paper"
 
     def start(
         self, family: Family, moments: ColumnMoments, n_experts: int, rng: np.random.Generator
     ) -> Experts:
         return random_start(family, moments, n_experts, rng, spread=1.0)
 
-    def steps(self, n_iter: int, n_rows: int, n_experts: int, max_active: int) -> list[Step]:
-        return [Step(None, 1, False, math.inf, 1)] * n_iter
+    def contenders(self, problem: Problem) -> list[int]:
+        return [problem.min_active]
+
+    def steps(self, problem: Problem, floor: int) -> list[Step]:
+        return [Step(min_active=floor)] * problem.n_iter
 
     def expertise_change(self, evidence: GradientSums, n_rows: int) -> Array:
         moves = np.abs(evidence.first) > self.still * n_rows
@@ -107,7 +150,11 @@ class Paper:
 
 @dataclass(frozen=True)
 class Annealed:
-    """The default: start coarse, crowded and noisy; end sharp, sparse and on all rows.
+    """The default: search on small batches, race the floors, polish the winner on all rows.
+
+    The first 70% of the iterations search: few rows drawn afresh, many active experts forced by a
+    floor, soft comparisons, expertise held within a bound that widens. The rest polishes on all
+    rows with steps that shrink to nothing. ``docs/learning.md`` has the reasons and ablations.
 
     Parameters
     ----------
@@ -115,38 +162,78 @@ class Annealed:
         Largest change of expertise in one update, the paper's C.
     certainty : float, default=2.0
         Evidence, in standard errors of the gradient, that earns the whole factor.
-    epsilon : float, default=0.5
+    epsilon : float, default=1.0
         Weight of the data's average in the expert update (eq. 5).
+    floor : int, default=None
+        Number of experts forced active at first; None lets a race decide.
     """
 
     factor: float = 2.0
     certainty: float = 2.0
-    epsilon: float = 0.5
-    floor_share: float = 0.7
-    name: ClassVar[str] = "annealed"
+    epsilon: float = 1.0
+    floor: int | None = None
+
+    search: ClassVar[float] = 0.7
+    """Share of the iterations that search."""
+    held: ClassVar[float] = 0.7
+    """Share of the search with the full floor and the smoothed pursuit."""
+    race_terms: ClassVar[float] = 4e9
+    """Terms (rows x active x experts x variables) a race may always cost."""
 
     def start(
         self, family: Family, moments: ColumnMoments, n_experts: int, rng: np.random.Generator
     ) -> Experts:
         return random_start(family, moments, n_experts, rng, spread=0.5)
 
-    def steps(self, n_iter: int, n_rows: int, n_experts: int, max_active: int) -> list[Step]:
-        first_floor = min(math.ceil(self.floor_share * n_experts), 12, max_active)
-        batch = min(n_rows, max(1000, 30 * n_experts))
+    def contenders(self, problem: Problem) -> list[int]:
+        """Floors to race: none, a sixth, a third and half of the experts, as far as affordable."""
+        K, most = problem.n_experts, problem.max_active
+        if self.floor is not None:
+            return [min(most, max(problem.min_active, self.floor))]
+        modest = min(math.ceil(K / 3), 12)
+        floors = [modest, 1, math.ceil(K / 6), math.ceil(K / 3), math.ceil(K / 2)]
+        within = [min(most, max(problem.min_active, floor)) for floor in floors]
+        unique = list(dict.fromkeys(within))
+        return unique if self._search_terms(problem, max(unique)) <= self.race_terms else unique[:1]
 
-        def step(t: int) -> Step:
-            progress = t / max(1, n_iter - 1)
-            early = t < 0.7 * n_iter
-            floor = 1 + (first_floor - 1) * max(0.0, 1 - progress / 0.9)
+    def _search_terms(self, problem: Problem, floor: int) -> float:
+        searches = self.steps(problem, floor)[: self._n_search(problem.n_iter)]
+        rows = sum((step.n_rows or problem.n_rows) * step.n_batches for step in searches)
+        return float(rows) * floor * problem.n_experts * problem.n_features
+
+    def _n_search(self, n_iter: int) -> int:
+        return math.floor(self.search * n_iter)
+
+    def steps(self, problem: Problem, floor: int) -> list[Step]:
+        K, n_iter = problem.n_experts, problem.n_iter
+        n_search = self._n_search(n_iter)
+        low = max(problem.min_active, math.ceil(floor / 2))
+        search_bound, final_bound = math.log2(8 * K), math.log2(max(8 * K, problem.n_rows / 8))
+
+        def search_step(t: int) -> Step:
+            u = t / max(1, n_search - 1)
+            fall = max(0.0, (u - self.held) / (1 - self.held))
+            rows = math.ceil(3 * K * (20 / 3) ** u)
+            plenty = problem.n_rows >= 2 * rows
             return Step(
-                n_rows=batch if early else None,
-                min_active=round(floor),
-                smoothed=early,
-                log2_bound=1 + progress * math.log2(4 * n_experts),
+                n_rows=min(problem.n_rows, rows),
+                n_batches=3 if plenty else 1,
+                min_active=round(floor + (low - floor) * fall),
+                smoothed=u <= self.held,
+                log2_bound=1 + (search_bound - 1) * u,
                 n_updates=2,
             )
 
-        return [step(t) for t in range(n_iter)]
+        def polish_step(t: int) -> Step:
+            left = (n_iter - t) / (n_iter - n_search)
+            return Step(
+                min_active=low,
+                log2_bound=final_bound + (search_bound - final_bound) * left,
+                size=left,
+                n_updates=2,
+            )
+
+        return [search_step(t) if t < n_search else polish_step(t) for t in range(n_iter)]
 
     def expertise_change(self, evidence: GradientSums, n_rows: int) -> Array:
         # Evidence in units of its own standard error: noise moves little, whatever its scale.

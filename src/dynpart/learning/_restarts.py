@@ -9,15 +9,10 @@ import numpy as np
 
 from dynpart.engines import Codes, Experts, PursuitRule
 from dynpart.families import Family
-from dynpart.learning._learner import (
-    IterationRecord,
-    LearnerState,
-    Task,
-    break_ties,
-    iterate,
-)
+from dynpart.learning._learner import IterationRecord, Task, break_ties, iterate
 from dynpart.learning._objective import penalised_objective
-from dynpart.learning._plans import Plan
+from dynpart.learning._plans import Plan, Problem
+from dynpart.learning._race import Adaptation, race
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +25,7 @@ class Fit:
     codes : Codes
         Of all rows, as they will be encoded.
     history : tuple of IterationRecord
+    adaptation : Adaptation
     score : float
         Penalised conditional log-likelihood per row, by which restarts are compared.
     """
@@ -37,6 +33,7 @@ class Fit:
     experts: Experts
     codes: Codes
     history: tuple[IterationRecord, ...]
+    adaptation: Adaptation
     score: float
 
 
@@ -69,8 +66,12 @@ def fit_experts(
     -------
     Fit
     """
+    moments = task.moments
+    problem = Problem(
+        moments.n_rows, len(moments.mean), n_experts, n_iter, task.min_active, task.max_active
+    )
     fits = (
-        _single_fit(task, plan, family, n_experts, n_iter, restart_seed, rule, report)
+        _single_fit(task, plan, family, problem, int(restart_seed), rule, report)
         for restart_seed in np.random.SeedSequence(seed).generate_state(n_init)
     )
     return max(fits, key=lambda fit: fit.score)
@@ -80,24 +81,22 @@ def _single_fit(
     task: Task,
     plan: Plan,
     family: Family,
-    n_experts: int,
-    n_iter: int,
+    problem: Problem,
     seed: int,
     rule: PursuitRule,
     report: Callable[[IterationRecord], None] | None,
 ) -> Fit:
-    rng = np.random.default_rng(seed)
-    start = LearnerState(plan.start(family, task.moments, n_experts, rng))
-    for state in iterate(task, plan, start, n_iter=n_iter, seed=seed):
+    state, steps, adaptation = race(task, plan, family, problem, seed, report)
+    for state in iterate(task, plan, state, steps, seed=seed):  # noqa: B020
         if report is not None:
             report(state.history[-1])
     experts = break_ties(state.experts)
     codes = task.engine.pursue(task.rows, experts, rule)
     score = penalised_objective(
-        codes.summary(n_experts),
+        codes.summary(problem.n_experts),
         experts,
         family.population(task.moments),
         plan.epsilon,
-        task.moments.n_rows,
+        problem.n_rows,
     )
-    return Fit(experts, codes, state.history, score)
+    return Fit(experts, codes, state.history, adaptation, score)

@@ -1,0 +1,86 @@
+"""Connectivity: lets evidence flow between neighbouring variables along a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse.csgraph import laplacian
+from scipy.special import ive
+
+Array = NDArray[np.float64]
+
+ACCURACY = 1e-5
+"""Terms of the expansion below this weight are left out."""
+
+
+def check_connectivity(connectivity: Any, n_features: int) -> sparse.csr_array:
+    """The graph as a symmetric matrix of edge weights without loops.
+
+    Parameters
+    ----------
+    connectivity : sparse matrix or array of shape (n_features, n_features)
+        Scikit-learn's convention (:func:`~sklearn.feature_extraction.image.grid_to_graph`):
+        nonzero where two variables are neighbours; the diagonal is ignored.
+    n_features : int
+
+    Returns
+    -------
+    csr_array of shape (n_features, n_features)
+    """
+    graph = sparse.csr_array(connectivity, dtype=np.float64)
+    if graph.shape != (n_features, n_features):
+        raise ValueError(
+            f"connectivity must have shape ({n_features}, {n_features}), one row and column per "
+            f"variable, got {graph.shape}"
+        )
+    if not np.isfinite(graph.data).all() or (graph.data < 0).any():
+        raise ValueError("connectivity must hold finite weights of at least 0")
+    graph = (graph + graph.T) / 2
+    graph.setdiag(0)
+    graph.eliminate_zeros()
+    return graph
+
+
+def diffusion(graph: sparse.csr_array, radius: float) -> Callable[[Array], Array]:
+    """Build the function that spreads values over a graph as heat would.
+
+    On a grid the result is a Gaussian blur with standard deviation `radius`, in edges. The heat
+    kernel exp(-t L), with L the graph's Laplacian, is expanded in Chebyshev polynomials: about
+    5 * radius sparse products, on any graph, and no matrix is ever inverted.
+
+    Parameters
+    ----------
+    graph : csr_array of shape (n_features, n_features)
+    radius : float
+        Typical distance, in edges, over which evidence is shared.
+
+    Returns
+    -------
+    diffuse : callable
+        Takes and returns an array of shape (n_experts, n_features). Sums over connected variables
+        are kept; without edges nothing changes.
+    """
+    L = sparse.csr_array(laplacian(graph))
+    top = 2 * float(graph.sum(axis=1).max(initial=0.0))  # no eigenvalue of L is larger
+    if top == 0 or radius == 0:
+        return lambda values: values
+    time = radius**2 / 2
+    order = np.arange(2 + int(4 * np.sqrt(time * top) + time * top))
+    weight = 2 * (-1.0) ** order * ive(order, time * top / 2)
+    weight[0] /= 2
+    weight = weight[: 1 + int(np.flatnonzero(np.abs(weight) > ACCURACY)[-1])]
+    shifted = sparse.csr_array(L * (2 / top) - sparse.eye_array(L.shape[0]))
+
+    def diffuse(values: Array) -> Array:
+        last, current = values.T, shifted @ values.T
+        total = weight[0] * last
+        for w in weight[1:]:
+            total += w * current
+            last, current = current, 2 * (shifted @ current) - last
+        return np.ascontiguousarray(total.T)
+
+    return diffuse
