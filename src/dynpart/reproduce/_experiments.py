@@ -194,7 +194,7 @@ SYNTHETIC = Experiment(
     ),
     remarks=_synthetic_remarks,
     snapshots=(0, 3, 5, 15),
-    n_seeds=100,
+    n_seeds=20,
 )
 
 MNIST = Experiment(

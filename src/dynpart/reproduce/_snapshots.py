@@ -1,9 +1,8 @@
-"""Templates as they were during training: the same fit, stopped early. Knows plans."""
+"""Templates as they were during training: a fit that is listened to. Knows plans and families."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,44 +10,60 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from dynpart.estimator import PLANS, DynamicPartitionModel
-from dynpart.learning import Plan, Step
+
+Array = NDArray[np.float64]
 
 
-class StoppedPlan:
-    """A plan that is left after some of its iterations.
+class ListeningFamily:
+    """A family that remembers the templates of every expert update of one run.
 
-    Every draw of the learner is seeded by its iteration, so a fit with this plan goes the way of
-    the whole fit as far as it goes.
+    Parameters
+    ----------
+    family : Family
+    """
+
+    def __init__(self, family: Any) -> None:
+        self._family = family
+        self.templates: list[Array] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._family, name)
+
+    def update(self, *sums: Any) -> Array:
+        """Update as the family does (eq. 5 and 6), and remember the means."""
+        eta = self._family.update(*sums)
+        self.templates.append(self._family.mean(eta))
+        return eta
+
+
+class ListeningPlan:
+    """A plan whose runs, one per start, can be looked at afterwards.
 
     Parameters
     ----------
     plan : Plan
-    n_iter : int
-        Iterations of the whole plan.
-    stop : int
-        Iterations to follow; 0 changes nothing.
     """
 
-    def __init__(self, plan: Plan, n_iter: int, stop: int) -> None:
+    def __init__(self, plan: Any) -> None:
         self._plan = plan
-        self._n_iter = n_iter
-        self._stop = stop
+        self.runs: list[list[Array]] = []
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._plan, name)
 
-    def steps(self, n_iter: int, *sizes: int) -> list[Step]:
-        """The first steps of the whole plan."""
-        steps = self._plan.steps(self._n_iter, *sizes)
-        if self._stop == 0:
-            return [replace(steps[0], n_updates=0)]
-        return steps[: self._stop]
+    def start(self, family: Any, *sizes: Any) -> Any:
+        """Start as the plan does, and remember the means; updates follow."""
+        listening = ListeningFamily(family)
+        experts = self._plan.start(listening, *sizes)
+        listening.templates.append(family.mean(experts.eta))
+        self.runs.append(listening.templates)
+        return experts
 
 
 def snapshots(
     model: DynamicPartitionModel, X: NDArray[Any], iterations: Iterable[int]
-) -> dict[int, NDArray[np.float64]]:
-    """Templates of a model's fit to X after some iterations, by fitting it again.
+) -> dict[int, Array]:
+    """Templates of a model's fit to X after some iterations, by fitting it once more.
 
     Parameters
     ----------
@@ -56,15 +71,22 @@ def snapshots(
         With an integer `random_state`.
     X : ndarray of shape (n_rows, n_features)
     iterations : iterable of int
+        0 is the start. Those beyond the last iteration are left out.
 
     Returns
     -------
     dict of int to ndarray of shape (n_experts, n_features)
     """
-    whole = PLANS[model.learning]() if isinstance(model.learning, str) else model.learning
-    taken = {}
-    for stop in iterations:
-        plan = StoppedPlan(whole, model.max_iter, stop)
-        stopped = clone(model).set_params(learning=plan, max_iter=max(1, stop), verbose=0)
-        taken[stop] = stopped.fit(X).means_
-    return taken
+    wanted = sorted(iterations)
+    if not wanted:
+        return {}
+    plan = ListeningPlan(
+        PLANS[model.learning]() if isinstance(model.learning, str) else model.learning
+    )
+    fitted = clone(model).set_params(learning=plan, verbose=0).fit(X)
+    # Of several starts, the one that was kept ends where the model does.
+    kept = next(run for run in reversed(plan.runs) if np.allclose(run[-1], fitted.means_))
+    steps = [record.step for record in fitted.history_]
+    updates = [step.n_updates * (step.n_batches if step.n_rows else 1) for step in steps]
+    position = np.concatenate([[0], np.cumsum(updates)])
+    return {t: kept[position[t]] for t in wanted if t < len(position)}
