@@ -145,7 +145,7 @@ def load(path: str | os.PathLike[str], *, max_bytes: int = MOST_BYTES) -> Dynami
     model.expertise_ = arrays["expertise"]
     model.activation_probabilities_ = arrays["activation_probabilities"]
     model.objective_history_ = arrays["objective_history"]
-    model.history_ = _history(meta["history"])
+    model.history_ = read_history(meta["history"])
     model.n_iter_ = meta["n_iter"]
     model.n_features_in_ = meta["n_features"]
     model._n_features_out = meta["n_experts"]
@@ -230,7 +230,7 @@ def _family(path: Any, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> 
     raise ModelFileError(f"{path} holds no valid family: {str(dict(meta))[:80]}")
 
 
-def _history(records: list[dict[str, Any]]) -> tuple[Any, ...]:
+def read_history(records: list[dict[str, Any]]) -> tuple[Any, ...]:
     """The log of learning; what a later version asks for beyond it stays None."""
     from dynpart.learning import IterationRecord, Step
 
