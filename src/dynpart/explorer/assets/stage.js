@@ -241,7 +241,7 @@ function updateChips() {
   const reached = prefix < 0 ? order.length : prefix;
   const exact = state.active.size === reached;
   steps.forEach((step, i) => {
-    step.classList.toggle("reached", i < reached);
+    step.classList.toggle("reached", state.active.has(order[i]));
     step.setAttribute("aria-current", exact && i === reached - 1 ? "step" : "false");
   });
   const changed = !(exact && reached === order.length);
