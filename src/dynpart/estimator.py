@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,13 +23,14 @@ from dynpart.composition import compose_hard, owners
 from dynpart.engines import ENGINES, Codes, Experts, PursuitRule, make_engine
 from dynpart.families import make_family
 from dynpart.families._moments import row_blocks
-from dynpart.learning import Annealed, Fit, Paper, Plan, Task, fit_experts
+from dynpart.learning import Annealed, IterationRecord, Paper, Plan, Task, fit_experts
 from dynpart.learning._objective import activation_probabilities, log_prior
 from dynpart.progress import fit_progress
-from dynpart.validation import check_codes, check_limits, checked_moments
+from dynpart.sources import DTYPES, Data, is_dask_array, is_source, open_data, open_table
+from dynpart.streaming import Course, Stream, advance, begin, resume
+from dynpart.validation import check_codes, check_limits, check_width, checked_moments
 
 PLANS: dict[str, type] = {"annealed": Annealed, "paper": Paper}
-DTYPES = [np.float64, np.float32, np.uint8, np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +140,10 @@ class DynamicPartitionModel(
         "n_experts": [Interval(Integral, 1, None, closed="left")],
         "family": [StrOptions({"auto", "bernoulli", "gaussian"})],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "learning": [StrOptions(set(PLANS)), HasMethods(["start", "contenders", "steps", "expertise_change"])],
+        "learning": [
+            StrOptions(set(PLANS)),
+            HasMethods(["start", "contenders", "steps", "expertise_change"]),
+        ],
         "n_init": [Interval(Integral, 1, None, closed="left")],
         "max_active": [Interval(Integral, 1, None, closed="left"), None],
         "n_active": [Interval(Integral, 1, None, closed="left"), None],
@@ -156,6 +161,7 @@ class DynamicPartitionModel(
     expertise_: NDArray[np.float64]
     activation_probabilities_: NDArray[np.float64]
     n_features_in_: int
+    _stream: Stream | None
 
     def __init__(
         self,
@@ -197,7 +203,10 @@ class DynamicPartitionModel(
 
         Parameters
         ----------
-        X : array-like of shape (n_rows, n_features)
+        X : array-like of shape (n_rows, n_features), or a source of rows
+            A table larger than memory comes in blocks of rows: a list of arrays, the path of a
+            folder of .npy or .parquet files, a torch DataLoader, anything that can be read again
+            and again, or a Dask array (with a running ``distributed.Client``).
         y : Ignored
 
         Returns
@@ -206,17 +215,15 @@ class DynamicPartitionModel(
         """
         self._validate_params()
         check_limits(self.n_experts, n_active=self.n_active, max_active=self.max_active)
-        rows: NDArray = validate_data(self, X, dtype=DTYPES, order="C", ensure_min_samples=1)
-        moments = checked_moments(rows)
-        family = make_family(self.family, moments, variance_floor=self.variance_floor)
-        family.check(rows)
-        plan: Plan = PLANS[self.learning]() if isinstance(self.learning, str) else self.learning
-        task = Task(make_engine(self.engine), rows, moments, *self._limits())
+        data = self._open(X)
+        family = make_family(self.family, data.moments, variance_floor=self.variance_floor)
+        data.check(family)
+        task = Task(data.engine, data.rows, data.moments, *self._limits())
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         with fit_progress(self.verbose, self.max_iter, self.n_init) as report:
             fit = fit_experts(
                 task,
-                plan,
+                self._plan(),
                 family,
                 n_experts=self.n_experts,
                 n_iter=self.max_iter,
@@ -229,12 +236,86 @@ class DynamicPartitionModel(
         if self.activation_cost == "prior":
             # The prior that charges for activations is the one of codes found without charge.
             probabilities = activation_probabilities(codes.summary(self.n_experts))
-            codes = task.engine.pursue(rows, fit.experts, self._rule(probabilities))
-        self._keep(fit, codes)
+            codes = task.engine.pursue(data.rows, fit.experts, self._rule(probabilities))
+        probabilities = activation_probabilities(codes.summary(self.n_experts))
+        self._keep(fit.experts, fit.history, probabilities)
+        self._stream = None
         return self
 
-    def _keep(self, fit: Fit, codes: Codes) -> None:
-        experts = fit.experts
+    def partial_fit(self, X: ArrayLike, y: None = None) -> DynamicPartitionModel:
+        """Learn from one batch of rows and forget them: stepwise EM with steps that decay.
+
+        The first ``max_iter`` calls settle the model as iterations of :meth:`fit` do; from then on
+        batch t counts for less and less, as t to the power of -0.7. After :meth:`fit` learning goes
+        on from the fitted experts. A first batch of a few hundred rows is a good start: it fixes
+        the family and, for Gaussians, the centre and the smallest variance. `n_init` has no effect.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+        y : Ignored
+
+        Returns
+        -------
+        self : DynamicPartitionModel
+
+        See Also
+        --------
+        dynpart.streaming : the steps behind it, to be run wherever rows are.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from dynpart import DynamicPartitionModel
+        >>> from dynpart.datasets import make_pairs
+        >>> model = DynamicPartitionModel(n_experts=10, random_state=0)
+        >>> rng = np.random.default_rng(0)
+        >>> for _ in range(40):
+        ...     model = model.partial_fit(rng.permutation(make_pairs(5)))
+        >>> model.n_iter_
+        40
+        """
+        self._validate_params()
+        check_limits(self.n_experts, n_active=self.n_active, max_active=self.max_active)
+        fitted = hasattr(self, "means_")
+        rows: NDArray = validate_data(self, X, dtype=DTYPES, order="C", reset=not fitted)
+        moments = checked_moments(rows)
+        if not fitted:
+            self.family_ = make_family(self.family, moments, variance_floor=self.variance_floor)
+        self.family_.check(rows)
+        limits = self._limits()
+        course = Course(
+            make_engine(self.engine), self._plan(), self.n_experts, self.max_iter, *limits
+        )
+        stream: Stream | None = getattr(self, "_stream", None)
+        if stream is None and fitted:
+            stream = resume(course, self._experts(), moments)
+        elif stream is None:
+            seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+            stream = begin(course, self.family_, moments, seed)
+        stream = advance(course, stream, rows, moments)
+        self._keep(stream.experts, stream.history, stream.activation_probabilities)
+        self._stream = stream
+        return self
+
+    def _open(self, X: Any) -> Data:
+        engine = make_engine(self.engine)
+        if is_source(X):
+            data = open_data(X, engine)
+            validate_data(self, data.head, dtype=DTYPES)
+            return data
+        rows: NDArray = validate_data(self, X, dtype=DTYPES, order="C", ensure_min_samples=1)
+        return open_table(rows, engine)
+
+    def _plan(self) -> Plan:
+        return PLANS[self.learning]() if isinstance(self.learning, str) else self.learning
+
+    def _keep(
+        self,
+        experts: Experts,
+        history: tuple[IterationRecord, ...],
+        probabilities: NDArray[np.float64],
+    ) -> None:
         self.family_ = experts.family
         self.means_ = experts.family.mean(experts.eta)
         if experts.family.n_statistics > 1:
@@ -242,10 +323,10 @@ class DynamicPartitionModel(
         elif hasattr(self, "variances_"):
             del self.variances_
         self.expertise_ = np.exp2(experts.log2_expertise)
-        self.history_ = fit.history
-        self.objective_history_ = np.array([record.joint for record in fit.history])
-        self.n_iter_ = len(fit.history)
-        self.activation_probabilities_ = activation_probabilities(codes.summary(self.n_experts))
+        self.history_ = history
+        self.objective_history_ = np.array([record.joint for record in history])
+        self.n_iter_ = len(history)
+        self.activation_probabilities_ = probabilities
         self._n_features_out = self.n_experts
 
     # ---------------------------------------------------------------- encoding
@@ -255,14 +336,16 @@ class DynamicPartitionModel(
 
         Parameters
         ----------
-        X : array-like of shape (n_rows, n_features)
+        X : array-like or Dask array of shape (n_rows, n_features)
 
         Returns
         -------
         H : ndarray of shape (n_rows, n_experts)
-            Binary codes.
+            Binary codes; for a Dask array a Dask array, computed chunk by chunk when asked for.
         """
-        return self._encode(X)[1].active(self.n_experts).astype(np.uint8)
+        if is_dask_array(X):
+            return self._lazily(X, self._codes, np.uint8, self.n_experts)
+        return self._codes(X)
 
     def pursue(self, X: ArrayLike) -> Pursuit:
         """Encode rows and tell the story: who was activated when, and what it brought.
@@ -294,12 +377,15 @@ class DynamicPartitionModel(
 
         Parameters
         ----------
-        X : array-like of shape (n_rows, n_features)
+        X : array-like or Dask array of shape (n_rows, n_features)
 
         Returns
         -------
         ndarray of shape (n_rows,)
+            For a Dask array a Dask array, computed chunk by chunk when asked for.
         """
+        if is_dask_array(X):
+            return self._lazily(X, self.score_samples, np.float64)
         rows, codes = self._encode(X)
         active = codes.active(self.n_experts)
         return self._log_likelihood(rows, active) + log_prior(
@@ -422,6 +508,16 @@ class DynamicPartitionModel(
         rows = self._checked_rows(X)
         rule = self._rule(self.activation_probabilities_)
         return rows, make_engine(self.engine).pursue(rows, self._experts(), rule)
+
+    def _codes(self, X: ArrayLike) -> NDArray[np.uint8]:
+        return self._encode(X)[1].active(self.n_experts).astype(np.uint8)
+
+    def _lazily(self, X: Any, method: Callable, dtype: type, n_columns: int | None = None) -> Any:
+        from dynpart.engines.dask import lazily
+
+        check_is_fitted(self)
+        check_width(X, self.n_features_in_)
+        return lazily(X, method, dtype, n_columns)
 
     def _log_likelihood(self, rows: NDArray, active: NDArray[np.bool_]) -> NDArray[np.float64]:
         experts = self._experts()

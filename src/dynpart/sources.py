@@ -21,6 +21,7 @@ from sklearn.utils import check_array
 from dynpart.engines import Engine
 from dynpart.engines.blocks import BlockRows, BlocksEngine
 from dynpart.families import ColumnMoments, Family
+from dynpart.validation import check_moments, checked_moments
 
 DTYPES = (np.float64, np.float32, np.uint8, np.bool_)
 """Kinds of numbers engines read as they are; all others become float64."""
@@ -199,7 +200,12 @@ def as_block(item: Any, index: int | None = None) -> NDArray:
     return block
 
 
-def open_data(X: Any, engine: Engine, worker_engine: Engine | None = None) -> Data:
+def open_table(rows: NDArray, engine: Engine) -> Data:
+    """A table in memory, already checked, for the engine itself."""
+    return Data(engine, rows, checked_moments(rows), rows[:1], partial(_check_table, rows))
+
+
+def open_data(X: Any, engine: Engine) -> Data:
     """Look at all blocks of a source once and hand them to an engine that maps over blocks.
 
     Parameters
@@ -208,16 +214,18 @@ def open_data(X: Any, engine: Engine, worker_engine: Engine | None = None) -> Da
         Anything :func:`is_source` recognises.
     engine : Engine
         Works on one block, and on rows drawn from all of them.
-    worker_engine : Engine, optional
-        Works on one block on a Dask worker, which runs as many at a time as it has threads;
-        `engine` by default.
 
     Returns
     -------
     Data
     """
-    if is_dask_array(X):
-        return _open_dask(X, engine, worker_engine or engine)
+    with np.errstate(over="ignore", invalid="ignore"):
+        data = _open_dask(X, engine) if is_dask_array(X) else _open_blocks(X, engine)
+    check_moments(data.moments)
+    return data
+
+
+def _open_blocks(X: Any, engine: Engine) -> Data:
     if isinstance(X, str | PathLike):
         X = Folder(X)
     source = X if isinstance(X, Sequence) else MiniBatches(X)
@@ -226,7 +234,11 @@ def open_data(X: Any, engine: Engine, worker_engine: Engine | None = None) -> Da
     def check_block(block: NDArray, index: int) -> None:
         as_block(block, index)
         n_features.append(block.shape[1])
-        _check_widths(n_features)
+        if n_features[-1] != n_features[0]:
+            raise ValueError(
+                f"all blocks of X must have as many columns: block 0 has {n_features[0]}, "
+                f"block {index} has {n_features[-1]}"
+            )
 
     rows, moments = BlockRows.scan(source, as_block, check_block)
     head = next(iter(source))
@@ -236,34 +248,29 @@ def open_data(X: Any, engine: Engine, worker_engine: Engine | None = None) -> Da
     def check(family: Family) -> None:
         if not moments.is_binary:
             for index, block in enumerate(rows):
-                family.check(block, f"block {index} of X")
+                _check_block(family, block, index)
 
     return Data(BlocksEngine(engine), rows, moments, head[:1], check)
 
 
-def _open_dask(X: Any, local: Engine, inner: Engine) -> Data:
-    from dynpart.engines.dask import DaskEngine
+def _open_dask(X: Any, local: Engine) -> Data:
+    from dynpart.engines.dask import DaskEngine, on_one_thread
 
-    engine = DaskEngine(inner, local=local)
+    engine = DaskEngine(on_one_thread(local), local=local)
     rows, moments = engine.load(X, as_block)
 
     def check(family: Family) -> None:
         if not moments.is_binary:
             indices = range(len(rows.blocks))
-            engine.client.gather(
-                engine.map("check", partial(_check_block, family), rows.blocks, indices)
-            )
+            checks = engine.map("check", partial(_check_block, family), rows.blocks, indices)
+            engine.client.gather(checks)
 
     return Data(engine, rows, moments, engine.take(rows, np.array([0])), check)
 
 
+def _check_table(rows: NDArray, family: Family) -> None:
+    family.check(rows)
+
+
 def _check_block(family: Family, block: NDArray, index: int) -> None:
     family.check(block, f"block {index} of X")
-
-
-def _check_widths(n_features: list[int]) -> None:
-    if n_features[-1] != n_features[0]:
-        raise ValueError(
-            f"all blocks of X must have as many columns: block 0 has {n_features[0]}, "
-            f"block {len(n_features) - 1} has {n_features[-1]}"
-        )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
@@ -36,10 +38,20 @@ def check_codes(H: ArrayLike, n_experts: int) -> NDArray[np.bool_]:
     return active
 
 
+def check_width(X: Any, n_features: int) -> None:
+    """Raise ValueError unless `X`, which need not be computed for that, has so many columns."""
+    if X.shape[-1] != n_features:
+        raise ValueError(f"X has {X.shape[-1]} features, but the model expects {n_features}")
+
+
 def checked_moments(X: NDArray) -> ColumnMoments:
     """Column moments, or ValueError where squares of the values overflow."""
     with np.errstate(over="ignore", invalid="ignore"):
-        moments = column_moments(X)
+        return check_moments(column_moments(X))
+
+
+def check_moments(moments: ColumnMoments) -> ColumnMoments:
+    """The moments themselves, or ValueError where squares of the values overflow."""
     overflow = np.flatnonzero(~np.isfinite(moments.variance))
     if len(overflow):
         raise ValueError(f"X holds values too large to square (column {overflow[0]}); rescale it")

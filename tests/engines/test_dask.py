@@ -100,7 +100,7 @@ def assert_same(fit, expected):
 
 def learn_on_cluster(table, *, inner=INNER, before_all_rows=None):
     """Fit a Dask array; `before_all_rows` is called when drawn rows have done their part."""
-    data = open_data(da.from_array(table, chunks=(BLOCK, -1)), INNER, inner)
+    data = open_data(da.from_array(table, chunks=(BLOCK, -1)), inner)
 
     def report(record):
         if before_all_rows is not None and record.iteration == 2:

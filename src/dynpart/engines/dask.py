@@ -62,6 +62,45 @@ def check_chunks(X: DaskArray) -> None:
         )
 
 
+def on_one_thread(engine: Engine) -> Engine:
+    """The same engine for a worker, which runs one task per thread already."""
+    kind: Any = type(engine)
+    return kind(n_threads=1) if hasattr(engine, "n_threads") else engine
+
+
+def lazily(
+    X: DaskArray, task: Callable[[NDArray], NDArray], dtype: Any, n_columns: int | None = None
+) -> DaskArray:
+    """A Dask array of what `task` makes of each chunk, computed when asked for.
+
+    Parameters
+    ----------
+    X : dask.array.Array of shape (n_rows, n_features)
+        Cut along rows only.
+    task : callable
+        Returns as many rows as it is given.
+    dtype : data type of the result
+    n_columns : int, optional
+        Columns of the result; it has one dimension if None.
+
+    Returns
+    -------
+    dask.array.Array
+    """
+    check_chunks(X)
+    shape: dict[str, Any] = {"drop_axis": 1}
+    if n_columns is not None:
+        shape = {"chunks": (X.chunks[0], (n_columns,))}
+    on_chunk: Any = partial(_on_one_thread, task)
+    return X.map_blocks(
+        on_chunk,
+        dtype=dtype,
+        meta=np.empty((0,) if n_columns is None else (0, 0), dtype=dtype),
+        name=_keys("encode", 1)[0][0],
+        **shape,
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class DaskRows:
     """A table whose blocks are in the memory of a cluster.
@@ -234,6 +273,18 @@ def _identity(value: T) -> T:
 
 def _add(*parts: Any) -> Any:
     return reduce(add, parts)
+
+
+def _on_one_thread(task: Callable[[NDArray], T], block: NDArray) -> T:
+    """Dask's own threads are busy with other chunks."""
+    import numba
+
+    n_threads = numba.get_num_threads()
+    numba.set_num_threads(1)
+    try:
+        return task(block)
+    finally:
+        numba.set_num_threads(n_threads)
 
 
 def _take(block: NDArray, indices: NDArray[np.intp]) -> NDArray:
