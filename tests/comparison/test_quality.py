@@ -17,7 +17,7 @@ def quality():
     return module
 
 
-def test_rows_asked_for_by_the_issue_are_there(quality):
+def test_baselines_and_the_literal_paper_are_rows(quality):
     assert {"default", "paper", "k-means", "pca", "quantisation"} <= set(quality.settings())
 
 

@@ -155,6 +155,18 @@ def test_the_command_writes_tables_figures_and_a_document(tmp_path):
         compare(["synthetic"], folder, [0], document=document, models=["nothing"])
 
 
+def test_kept_results_are_written_down_without_computing(tmp_path):
+    document = tmp_path / "comparison.md"
+    with pytest.raises(ValueError, match="holds no results for synthetic"):
+        compare(["synthetic"], tmp_path, [0], document=document, kept_only=True)
+    compare(["synthetic"], tmp_path, [0], document=document, models=["k-means"])
+    before = (tmp_path / "results.json").read_text()
+    document.unlink()
+    compare(["synthetic"], tmp_path, [0, 1], document=document, kept_only=True)
+    assert (tmp_path / "results.json").read_text() == before
+    assert "dynpart compare --data synthetic --seeds 1" in document.read_text()
+
+
 def test_images_are_drawn_as_images(tmp_path):
     document = tmp_path / "comparison.md"
     compare(["digits"], tmp_path, [0], document=document, models=["k-means", "pca"])

@@ -42,6 +42,9 @@ def command(
     report: Annotated[
         Path | None, typer.Option(help="The document. Default: comparison.md in the folder.")
     ] = None,
+    kept: Annotated[
+        bool, typer.Option("--kept", help="Compute nothing: write down what the folder holds.")
+    ] = False,
     validation: Annotated[
         bool, typer.Option(help="Score on held-back training rows and never look at the test rows.")
     ] = False,
@@ -62,5 +65,6 @@ def command(
         models=model,
         redo=redo or (),
         document=report or out / "comparison.md",
+        kept_only=kept,
         split="validation" if validation else "test",
     )

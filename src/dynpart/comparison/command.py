@@ -17,7 +17,7 @@ from dynpart.comparison.report import (
     terminal_table,
     tracking_table,
 )
-from dynpart.comparison.runner import run
+from dynpart.comparison.runner import load_results, run
 from dynpart.comparison.tracking import track
 
 TRACKING = "tracking"
@@ -33,6 +33,7 @@ def compare(
     models: Sequence[str] | None = None,
     redo: Sequence[str] = (),
     split: str = "test",
+    kept_only: bool = False,
     console: Console | None = None,
 ) -> None:
     """Run a comparison, print its tables and write its document.
@@ -51,6 +52,8 @@ def compare(
     redo : sequence of str
         Contestants to compute afresh.
     split : {"test", "validation"}, default="test"
+    kept_only : bool, default=False
+        Compute nothing; tables, figures and document from what the folder holds.
     console : Console, optional
     """
     for name in names:
@@ -64,20 +67,25 @@ def compare(
     console = console or Console()
     contestants = [CONTESTANTS[name] for name in models or CONTESTANTS]
     problems = [name for name in dict.fromkeys(names) if name != TRACKING]
-    results = run(
-        problems,
-        contestants,
-        list(seeds),
-        folder=folder,
-        split=split,
-        redo=redo,
-        report=lambda line: console.print(line, style="dim", highlight=False),
-    )
+    if kept_only:
+        results = load_results(folder)
+    else:
+        results = run(
+            problems,
+            contestants,
+            list(seeds),
+            folder=folder,
+            split=split,
+            redo=redo,
+            report=lambda line: console.print(line, style="dim", highlight=False),
+        )
     results = [r for r in results if r.split == split]
     sections = []
     for name in problems:
         problem = load_problem(name, seeds[0], split)
         rows = rows_of(name, results, folder)
+        if not rows:
+            raise ValueError(f"{folder} holds no results for {name}")
         sections.append((problem, rows))
         table = table_of(rows, binary=problem.binary)
         console.print(terminal_table(f"{problem.title}, {split} rows", *table))

@@ -84,7 +84,7 @@ def write_document(
     sections : sequence of (Problem, sequence of Row)
     tracking : sequence of TrackingResult
     """
-    parts = [INTRODUCTION, _summary(sections)]
+    parts = [INTRODUCTION, _how_to_repeat(sections, bool(tracking)), _summary(sections)]
     for problem, rows in sections:
         figures = draw(folder, problem, rows)
         parts.append(_section(problem, rows, [_link(path, figure) for figure in figures]))
@@ -112,6 +112,15 @@ def draw(folder: Path, problem: Problem, rows: Sequence[Row]) -> list[Path]:
 def _title(result: Result) -> str:
     entry = CONTESTANTS.get(result.contestant)
     return entry.title if entry else result.contestant
+
+
+def _how_to_repeat(sections: Sequence[tuple[Problem, Sequence[Row]]], tracking: bool) -> str:
+    lines = []
+    for problem, rows in sections:
+        n_seeds = max(len(row.results) for row in rows)
+        lines.append(f"dynpart compare --data {problem.name} --seeds {n_seeds}")
+    lines += ["dynpart compare --data tracking"] * tracking
+    return "To repeat it:\n\n```\n" + "\n".join(lines) + "\n```\n"
 
 
 def _summary(sections: Sequence[tuple[Problem, Sequence[Row]]]) -> str:
