@@ -29,8 +29,8 @@ def assert_same(one, other):
     assert one.history == other.history
 
 
-def opened(path, task="task", every=0.0):
-    return Journal(path, task=task, family=FAMILY, every=every)
+def opened(path, task="task", every=0.0, seed=5):
+    return Journal(path, task=task, family=FAMILY, seed=seed, every=every)
 
 
 def test_a_fresh_journal_starts_every_run_at_its_start(tmp_path):
@@ -51,6 +51,13 @@ def test_runs_come_back_in_order_as_far_as_they_came(tmp_path):
     assert_same(again.begin(state(0)), second)
     third = state(0, seed=3)
     assert again.begin(third) is third
+
+
+def test_the_first_seed_is_kept(tmp_path):
+    journal = opened(tmp_path / "j", seed=5)
+    journal.begin(state(0))
+    journal.note(state(1))
+    assert opened(tmp_path / "j", seed=6).seed == 5
 
 
 def test_it_is_written_only_when_due(tmp_path):

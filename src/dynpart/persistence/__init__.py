@@ -7,7 +7,7 @@ code, and everything a file says about itself is checked before it is believed.
 from dynpart.persistence._atomic import atomic_write
 from dynpart.persistence._checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from dynpart.persistence._container import ModelFileError
-from dynpart.persistence._journal import Journal, fingerprint
+from dynpart.persistence._journal import Journal, fingerprint, open_journal
 from dynpart.persistence._model import load, save
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "fingerprint",
     "load",
     "load_checkpoint",
+    "open_journal",
     "save",
     "save_checkpoint",
 ]

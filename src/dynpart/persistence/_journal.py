@@ -13,6 +13,7 @@ import json
 import os
 import time
 from collections.abc import Mapping
+from numbers import Integral
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,8 @@ from dynpart.persistence._container import ModelFileError, plain
 from dynpart.persistence._model import read_history
 
 if TYPE_CHECKING:
-    from dynpart.families import Family
+    from dynpart.estimator import DynamicPartitionModel
+    from dynpart.families import ColumnMoments, Family
     from dynpart.learning._learner import LearnerState
 
 
@@ -39,8 +41,15 @@ class Journal:
         Fingerprint of data and parameters, see :func:`fingerprint`.
     family : Family
         Of the experts that are learnt.
+    seed : int
+        From which all runs follow. A journal that is taken up again keeps its own.
     every : float
         Seconds between two writings; 0 writes after every iteration.
+
+    Attributes
+    ----------
+    seed : int
+        The seed to go on with.
 
     Raises
     ------
@@ -49,10 +58,17 @@ class Journal:
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], *, task: str, family: Family, every: float
+        self,
+        path: str | os.PathLike[str],
+        *,
+        task: str,
+        family: Family,
+        seed: int,
+        every: float,
     ) -> None:
         self.path = Path(path)
         self.task = task
+        self.seed = seed
         self.every = every
         self._family = family
         self._begun = 0
@@ -80,7 +96,8 @@ class Journal:
             arrays[f"eta.{run}"] = state.experts.eta
             arrays[f"log2_expertise.{run}"] = state.experts.log2_expertise
         histories = [[dataclasses.asdict(r) for r in state.history] for state in self._runs]
-        save_checkpoint(self.path, Checkpoint(arrays, {"histories": plain(histories)}, self.task))
+        meta = {"seed": self.seed, "histories": plain(histories)}
+        save_checkpoint(self.path, Checkpoint(arrays, meta, self.task))
         self._written = time.monotonic()
 
     def _read(self) -> list[LearnerState]:
@@ -90,6 +107,7 @@ class Journal:
         checkpoint = load_checkpoint(self.path, task=self.task)
         runs = []
         try:
+            self.seed = int(checkpoint.meta["seed"])
             for run, history in enumerate(checkpoint.meta["histories"]):
                 eta = checkpoint.arrays[f"eta.{run}"]
                 level = checkpoint.arrays[f"log2_expertise.{run}"]
@@ -98,9 +116,50 @@ class Journal:
                 ):
                     raise ModelFileError(f"{self.path} holds experts that cannot be")
                 runs.append(LearnerState(Experts(self._family, eta, level), read_history(history)))
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            if isinstance(error, ModelFileError):
+                raise
             raise ModelFileError(f"{self.path} is not a complete checkpoint of a fit") from error
         return runs
+
+
+def open_journal(
+    path: str | os.PathLike[str],
+    model: DynamicPartitionModel,
+    moments: ColumnMoments,
+    family: Family,
+    *,
+    seed: int,
+    every: float,
+) -> Journal:
+    """The journal of fitting `model` to data with these moments, new or taken up again.
+
+    Parameters
+    ----------
+    path : path-like
+    model : DynamicPartitionModel
+        Its parameters, but for `verbose` and a random generator, must be those of the journal.
+    moments : ColumnMoments
+        Stand for the data.
+    family : Family
+    seed : int
+    every : float
+        Seconds between two writings.
+
+    Returns
+    -------
+    Journal
+    """
+    if not every >= 0:
+        raise ValueError(f"every must be a number of seconds, at least 0, got {every!r}")
+    parameters = model.get_params(deep=False)
+    del parameters["verbose"]
+    if not isinstance(parameters["random_state"], Integral):
+        del parameters["random_state"]  # the seed drawn from it is in the journal
+    task = fingerprint(
+        parameters, n_rows=moments.n_rows, mean=moments.mean, variance=moments.variance
+    )
+    return Journal(path, task=task, family=family, seed=seed, every=every)
 
 
 def fingerprint(parameters: Mapping[str, Any], **arrays: Any) -> str:
