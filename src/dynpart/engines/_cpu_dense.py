@@ -33,17 +33,25 @@ def tabulate(T, lo, n, theta, log_partition, tables):
     n_statistics, n_features, n_lanes = theta.shape
     scratch = np.empty(n_lanes)
     # Variables outside, rows inside: a few rows share one reading of the experts.
-    for d in range(n_features):
-        for i in range(n):
-            for k in range(n_lanes):
-                scratch[k] = -log_partition[_u(d), k]
-            for s in range(n_statistics):
-                t = T[s, lo + i, d]
+    for variable in range(n_features):
+        at = variable * n_lanes
+        d = _u(variable)
+        for number in range(n):
+            i, row = _u(number), _u(lo + number)
+            if n_statistics == 2:
+                x, y = T[0, row, d], T[1, row, d]
                 for k in range(n_lanes):
-                    scratch[k] += t * theta[_u(s), _u(d), k]
-            at = d * n_lanes
+                    value = x * theta[0, d, k] + y * theta[1, d, k] - log_partition[d, k]
+                    tables[i, _u(at + k)] = value
+                continue
             for k in range(n_lanes):
-                tables[_u(i), _u(at + k)] = scratch[k]
+                scratch[k] = -log_partition[d, k]
+            for s in range(n_statistics):
+                x = T[_u(s), row, d]
+                for k in range(n_lanes):
+                    scratch[k] += x * theta[_u(s), d, k]
+            for k in range(n_lanes):
+                tables[i, _u(at + k)] = scratch[k]
 
 
 @njit(cache=True, nogil=True)

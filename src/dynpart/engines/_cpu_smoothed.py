@@ -16,6 +16,7 @@ from dynpart.engines._cpu_binary import row_offsets
 from dynpart.engines._cpu_dense import sum_all, tabulate
 from dynpart.engines._cpu_pursuit import best_expert, new_work, refine_row
 from dynpart.engines._cpu_vectors import (
+    LANES,
     exponent_of,
     multiply_ratios_1,
     multiply_ratios_2,
@@ -78,8 +79,8 @@ def add_exactly(gains, i, d, chosen, n_active, offset, table, log2_expertise):
 
 
 @njit(cache=True, nogil=True)
-def join(i, j, offsets, shares, levels, mixtures, factors, easy):
-    """Let expert j join the mixtures of row i.
+def join(i, added, mixtures, factors, easy):
+    """Let an expert with e p and e as in `added` join the mixtures of row i.
 
     The factors 1 + e p / N and 1 + e / E are scaled down by a power of two, half way to the largest
     value they may take (no share and no level exceeds one), so that many fit into one product.
@@ -92,14 +93,15 @@ def join(i, j, offsets, shares, levels, mixtures, factors, easy):
         Whether float32 represents all sums; the others have factors of one.
     """
     mixture, total = mixtures
-    n_features = offsets.shape[1]
+    share, level = added
+    n_features = share.size
     i = _u(i)
     one = np.float32(1)
     exact = True
     shift = 0
     for d in range(n_features):
-        mixture[i, d] += shares[_u(offsets[i, d] + j)]
-        total[i, d] += levels[d, _u(j)]
+        mixture[i, d] += share[d]
+        total[i, d] += level[d]
     for g in range(easy.shape[1]):
         grown = 0
         for d in range(g * GROUP, min((g + 1) * GROUP, n_features)):
@@ -123,7 +125,27 @@ def join(i, j, offsets, shares, levels, mixtures, factors, easy):
 
 
 @njit(cache=True, nogil=True)
-def pursue_block(n, offsets, table, shares, levels, log2_expertise, rule, order, lo, work):
+def look_up(i, j, X, row, offsets, shares, shares_by_expert, levels_by_expert, added):
+    """What expert j adds to the mixtures of row i: e p and e, variable by variable."""
+    share, level = added
+    j = _u(j)
+    for d in range(level.size):
+        level[d] = levels_by_expert[j, d]
+    if shares_by_expert.size:  # binary rows
+        row = _u(row)
+        for d in range(share.size):
+            on, off = shares_by_expert[1, j, d], shares_by_expert[0, j, d]
+            share[d] = on if X[row, d] else off
+    else:
+        for d in range(share.size):
+            share[d] = shares[_u(offsets[_u(i), d]) + j]
+
+
+@njit(cache=True, nogil=True)
+def pursue_block(
+    n, X, offsets, table, shares, shares_by_expert, levels, levels_by_expert, log2_expertise, rule,
+    order, lo, work,
+):  # fmt: skip
     """Activate experts by the smoothed score, after the first, in rows lo to lo + n of `order`.
 
     Parameters
@@ -131,11 +153,14 @@ def pursue_block(n, offsets, table, shares, levels, log2_expertise, rule, order,
     offsets : ndarray of shape (block, n_features)
         Where in the flat `table` of log-densities and in the flat `shares` (e_k p_k, up to a
         factor per variable at most one) the experts' values for a row's variable begin.
+    shares_by_expert : ndarray of shape (2, n_experts, n_features)
+        The shares of binary rows `X` in another order; empty for other rows.
     levels : ndarray of shape (n_features, n_lanes)
-        e_k, at most one.
+        e_k, at most one; `levels_by_expert` is the same in another order.
     """
     min_active, max_active, margin, cost = rule
     n_active, active, gains, products, mixtures, factors, easy = work
+    added = np.empty(offsets.shape[1], np.float32), np.empty(offsets.shape[1], np.float32)
     mantissa, exponent = products
     n_features = offsets.shape[1]
     mixtures[0][:] = np.float32(0)
@@ -160,7 +185,8 @@ def pursue_block(n, offsets, table, shares, levels, log2_expertise, rule, order,
             running += 1
             gains[i] = 0.0
             mantissa[i] = np.float32(1)
-            shift, exact = join(i, j, offsets, shares, levels, mixtures, factors, easy)
+            look_up(i, j, X, lo + i, offsets, shares, shares_by_expert, levels_by_expert, added)
+            shift, exact = join(i, added, mixtures, factors, easy)
             exponent[i] = shift
             if not exact:
                 for d in range(n_features):
@@ -209,8 +235,8 @@ def new_block_work(block, n_experts, n_features, n_lanes):
 
 @njit(cache=True, nogil=True)
 def pursue_binary(
-    X, lo, hi, first, table, shares, levels, log2_expertise, rank, rank_by_expert, rule, n_swaps,
-    prune, order, loglik,
+    X, lo, hi, first, table, shares, shares_by_expert, levels, levels_by_expert, log2_expertise,
+    rank, rank_by_expert, rule, n_swaps, prune, order, loglik,
 ):  # fmt: skip
     """Codes of binary rows lo to hi whose first experts are known."""
     n_features, n_lanes = rank.shape
@@ -225,7 +251,10 @@ def pursue_binary(
         for i in range(n):
             row_offsets(X, begin + i, n_lanes, offsets[i])
             order[begin + i, 0] = first[begin + i]
-        pursue_block(n, offsets, table, shares, levels, log2_expertise, rule, order, begin, work)
+        pursue_block(
+            n, X, offsets, table, shares, shares_by_expert, levels, levels_by_expert,
+            log2_expertise, rule, order, begin, work,
+        )  # fmt: skip
         for i in range(n):
             loglik[begin + i] = refine_row(
                 offsets[i], table, rank, rank_by_expert, rule, n_swaps, prune, order, begin + i,
@@ -234,17 +263,24 @@ def pursue_binary(
 
 
 @njit(cache=True, nogil=True)
-def mixture_shares(table, log2_levels, n_experts, shares):
+def mixture_shares(table, log2_levels, shares):
     """e_k p_k, scaled so that p is at most one per variable, by a polynomial for 2^x."""
     n_features, n_lanes = log2_levels.shape
+    best = np.empty(LANES, np.float32)
     for d in range(n_features):
         at = d * n_lanes
-        top = table[_u(at)]
-        for k in range(1, n_experts):
-            top = max(top, table[_u(at + k)])
+        for k in range(LANES):
+            best[k] = table[_u(at + k)]
+        for strip in range(LANES, n_lanes, LANES):
+            for k in range(LANES):
+                value = table[_u(at + strip + k)]
+                best[k] = value if value > best[k] else best[k]
+        top = best[0]
+        for k in range(1, LANES):
+            top = max(top, best[k])
         for k in range(n_lanes):
             y = (table[_u(at + k)] - top) * LOG2_E + log2_levels[_u(d), k]
-            y = max(y, np.float32(-125))
+            y = y if y > np.float32(-125) else np.float32(-125)
             whole = np.floor(y + np.float32(0.5))
             x = y - whole
             p = np.float32(1.5403530e-4)
@@ -259,8 +295,8 @@ def mixture_shares(table, log2_levels, n_experts, shares):
 
 @njit(cache=True, nogil=True)
 def pursue_dense(
-    T, lo, hi, block, theta, log_partition, levels, log2_levels, log2_expertise, rank,
-    rank_by_expert, rule, n_swaps, prune, order, loglik,
+    T, lo, hi, block, theta, log_partition, levels, levels_by_expert, log2_levels, log2_expertise,
+    rank, rank_by_expert, rule, n_swaps, prune, order, loglik,
 ):  # fmt: skip
     """Codes of rows lo to hi of any family."""
     n_features, n_lanes = rank.shape
@@ -274,16 +310,17 @@ def pursue_dense(
     gains = np.empty((1, n_lanes))
     saved = np.empty((1, n_lanes))
     asleep = np.zeros(n_experts, np.bool_)
+    not_binary = np.empty((0, 0), np.uint8), np.empty((0, 0, 0), np.float32)
     for begin in range(lo, hi, block):
         n = min(block, hi - begin)
         tabulate(T, begin, n, theta, log_partition, tables)
         for i in range(n):
             sum_all(gains, offsets[0], tables[i])
             order[begin + i, 0], _ = best_expert(gains, 0, cost, asleep)
-            mixture_shares(tables[i], log2_levels, n_experts, shares[i])
+            mixture_shares(tables[i], log2_levels, shares[i])
         pursue_block(
-            n, offsets, tables.reshape(-1), shares.reshape(-1), levels, log2_expertise, rule,
-            order, begin, work,
+            n, not_binary[0], offsets, tables.reshape(-1), shares.reshape(-1), not_binary[1],
+            levels, levels_by_expert, log2_expertise, rule, order, begin, work,
         )  # fmt: skip
         for i in range(n):
             loglik[begin + i] = refine_row(

@@ -66,12 +66,14 @@ class SmoothedTables:
     Attributes
     ----------
     levels, log2_levels : ndarray of shape (n_features, n_lanes)
+    levels_by_expert : ndarray of shape (n_experts, n_features)
     log2_expertise : ndarray of shape (n_experts, n_features)
         The same in float64.
     """
 
     levels: NDArray[np.float32]
     log2_levels: NDArray[np.float32]
+    levels_by_expert: NDArray[np.float32]
     log2_expertise: NDArray[np.float64]
 
     @classmethod
@@ -81,13 +83,17 @@ class SmoothedTables:
         return cls(
             by_variable(np.exp2(relative), 0, np.float32),
             by_variable(relative, -np.inf, np.float32),
+            np.exp2(relative).astype(np.float32),
             relative,
         )
 
-    def binary_shares(self, model: BinaryTables) -> NDArray[np.float32]:
-        """e_k P_k(x(d)), flat like the table of log-densities."""
+    def binary_shares(self, model: BinaryTables) -> tuple[NDArray, NDArray]:
+        """e_k P_k(x(d)), flat like the table of log-densities, and (2, n_experts, n_features)."""
         p = np.exp(model.table.reshape(2, *self.levels.shape))
-        return (p * self.levels).ravel()
+        shares = p * self.levels
+        n_experts = len(self.levels_by_expert)
+        by_expert = np.ascontiguousarray(shares[:, :, :n_experts].transpose(0, 2, 1))
+        return shares.ravel(), by_expert
 
 
 def padded(n_experts: int) -> int:

@@ -47,8 +47,10 @@ SHARED_TERMS = 1 << 20
 """Work with fewer terms is not worth a second thread."""
 GROUP_TERMS = 1 << 25
 """The same for rows that share a first expert, and one table of gains over it."""
-TABLE_BYTES = 1 << 24
+TABLE_BYTES = 1 << 25
 """Memory a thread may fill with log-densities, if one row does not need more."""
+IMPOSSIBLE = 1e30
+"""Log-partition of the experts that fill up a vector: their densities are never the largest."""
 SUM_ROWS = 1 << 13
 """Rows per block of sums; the blocks' sums are added in order."""
 SUM_BYTES = 1 << 26
@@ -233,7 +235,7 @@ def _binary_pursuit(experts: Experts, rule: PursuitRule) -> Run:
     n_swaps, prune = int(rule.n_swaps), bool(rule.prune)
     if rule.smoothed:
         levels = SmoothedTables.of(experts)
-        shares = levels.binary_shares(model)
+        shares, shares_by_expert = levels.binary_shares(model)
 
     def run(threads: Threads, x: NDArray, order: NDArray, log_likelihood: NDArray) -> None:
         n_rows = len(x)
@@ -246,8 +248,9 @@ def _binary_pursuit(experts: Experts, rule: PursuitRule) -> Run:
 
         def smoothed(lo: int, hi: int) -> None:
             _cpu_smoothed.pursue_binary(
-                x, lo, hi, first, model.table, shares, levels.levels, levels.log2_expertise,
-                rank, rank_by_expert, rule_, n_swaps, prune, order, log_likelihood,
+                x, lo, hi, first, model.table, shares, shares_by_expert, levels.levels,
+                levels.levels_by_expert, levels.log2_expertise, rank, rank_by_expert, rule_,
+                n_swaps, prune, order, log_likelihood,
             )  # fmt: skip
 
         def hard(rows: NDArray[np.intp]) -> None:
@@ -286,7 +289,7 @@ def _pursuit(experts: Experts, rule: PursuitRule) -> Run:
     by = order_tables(experts)
     theta, log_partition = experts.natural
     theta = by_variable(theta, 0.0, np.float64)
-    log_partition = by_variable(log_partition, 0.0, np.float64)
+    log_partition = by_variable(log_partition, IMPOSSIBLE, np.float64)
     n_terms = by.rank.size
     block = max(1, min(8, TABLE_BYTES // (4 * n_terms)))
     rule_ = _kernel_rule(rule)
@@ -297,9 +300,9 @@ def _pursuit(experts: Experts, rule: PursuitRule) -> Run:
     def run(threads: Threads, T: NDArray, order: NDArray, log_likelihood: NDArray) -> None:
         def smoothed(lo: int, hi: int) -> None:
             _cpu_smoothed.pursue_dense(
-                T, lo, hi, block, theta, log_partition, levels.levels, levels.log2_levels,
-                levels.log2_expertise, by.rank, by.rank_by_expert, rule_, n_swaps, prune, order,
-                log_likelihood,
+                T, lo, hi, block, theta, log_partition, levels.levels, levels.levels_by_expert,
+                levels.log2_levels, levels.log2_expertise, by.rank, by.rank_by_expert, rule_,
+                n_swaps, prune, order, log_likelihood,
             )  # fmt: skip
 
         def hard(lo: int, hi: int) -> None:
