@@ -9,13 +9,13 @@ from typer.testing import CliRunner
 
 from dynpart.cli import app
 from dynpart.cli.reproduce import NAMES
-from dynpart.reproduce import EXPERIMENTS, reproduce
+from dynpart.reproduce import EXPERIMENTS
 from dynpart.reproduce._report import MOST_THUMBNAIL_BYTES, thumbnail, write_report
 
 
-def test_the_report_shows_every_figure_as_a_small_file_beside_it(experiment, tmp_path):
+def test_the_report_shows_every_figure_as_a_small_file_beside_it(experiment, finished, tmp_path):
     target = tmp_path / "docs" / "reproduction.md"
-    reproduce(["tiny"], tmp_path / "out", report=target, experiments={"tiny": experiment})
+    write_report([experiment], finished[0], target)
     shown = re.findall(r"!\[[^]]*\]\(([^)]+)\)", target.read_text())
     assert len(shown) == 5
     for path in shown:
@@ -25,9 +25,8 @@ def test_the_report_shows_every_figure_as_a_small_file_beside_it(experiment, tmp
             assert picture.format == "JPEG"
 
 
-def test_the_table_has_a_column_per_variant(experiment, tmp_path):
-    reproduce(["tiny"], tmp_path, experiments={"tiny": experiment})
-    report = (tmp_path / "reproduction.md").read_text()
+def test_the_table_has_a_column_per_variant(finished):
+    report = (finished[0] / "reproduction.md").read_text()
     table = [line for line in report.splitlines() if line.startswith("|")]
     assert table[0] == "| | Literal | Ours |"
     assert all(line.replace("\\|", "").count("|") == 4 for line in table)
