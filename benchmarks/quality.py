@@ -53,7 +53,7 @@ def connected(problem: Problem, seed: int) -> DynamicPartition:
 
 def settings() -> dict[str, Contestant]:
     """The rows every table may have."""
-    rows = [ours(OURS, "default"), ours("swaps", "two swap passes", n_swaps=2)]
+    rows = [ours(OURS, "default"), CONTESTANTS["swaps"]]
     if "connectivity" in inspect.signature(DynamicPartitionModel).parameters:
         rows.append(Contestant("connectivity", "connectivity", connected))
     rows += [CONTESTANTS[name] for name in BASELINES]

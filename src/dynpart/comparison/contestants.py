@@ -21,6 +21,7 @@ from dynpart.baselines import (
 from dynpart.comparison.problems import Problem
 
 OURS = "dynamic"
+OUR_VARIANTS = (OURS, "swaps", "paper")
 
 
 @dataclass(frozen=True)
@@ -134,6 +135,7 @@ def _product_quantisation(problem: Problem, seed: int) -> Baseline:
 
 _ALL = (
     ours(OURS, "dynamic partition (ours)"),
+    ours("swaps", "dynamic partition, two swap passes", n_swaps=2),
     ours("paper", "dynamic partition, literal paper", learning="paper"),
     Contestant(
         "boltzmann",

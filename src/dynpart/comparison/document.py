@@ -49,6 +49,14 @@ defaults; nobody saw the scored rows while learning or tuning.
 - Times are wall-clock seconds of one process and depend on the machine; only their order of
   magnitude is meant.
 
+The others are given the care we give ours. Maximal causes, max-min rule, equal mixture and the
+log-odds dictionary use the same greedy likelihood pursuit with their own composition, and EM or
+damped Newton updates on batches of rows; the max-min rule is our reading of its description
+(strongest vote for plus strongest vote against, in log-odds). The Boltzmann machine is
+scikit-learn's, its learning rate tuned on held-back training rows; autoencoders have one
+hidden layer of sigmoid units and learn by Adam; the real-valued dictionary is scikit-learn's, its
+penalty tuned to the wanted number of atoms, rows encoded by orthogonal matching pursuit.
+
 {REAL} real-valued codes, which say more per unit than binary ones. {TOLD} is told the partition
 (runs of neighbouring variables, which on pairs are the true pairs; a grid on images for the
 fixed partition).

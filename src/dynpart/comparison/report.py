@@ -11,7 +11,7 @@ import numpy as np
 from rich.box import SIMPLE
 from rich.table import Table
 
-from dynpart.comparison.contestants import CONTESTANTS, OURS
+from dynpart.comparison.contestants import CONTESTANTS, OUR_VARIANTS, OURS
 from dynpart.comparison.problems import Problem
 from dynpart.comparison.runner import Result, load_templates
 from dynpart.comparison.scores import template_stability
@@ -212,7 +212,7 @@ def findings(problem: Problem, rows: Sequence[Row]) -> list[str]:
     ours = next((row for row in rows if row.contestant == OURS), None)
     if ours is None:
         return ["Our model did not take part."]
-    rivals = [r for r in rows if r.contestant not in (OURS, "paper")]
+    rivals = [r for r in rows if r.contestant not in OUR_VARIANTS]
     binary = [r for r in rivals if r.results[0].binary_codes]
     said = []
     if problem.truth is not None:
