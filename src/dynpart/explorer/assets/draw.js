@@ -49,10 +49,6 @@ function mix(from, to, share, out, at) {
   for (let c = 0; c < 3; c++) out[at + c] = from[c] + (to[c] - from[c]) * share;
 }
 
-function shade(value) {
-  return Math.min(1, Math.max(0, (value - raw.low) / (raw.high - raw.low)));
-}
-
 // Stops from "nothing" to "much" that begin in the background's own tone.
 function heatStops() {
   return ink.dark
@@ -61,8 +57,8 @@ function heatStops() {
 }
 
 function heat(share, out, at, stops) {
-  const place = Math.min(0.9999, Math.max(0, share)) * (stops.length - 1);
-  const i = Math.floor(place);
+  const place = Math.min(1, Math.max(0, share)) * (stops.length - 1);
+  const i = Math.min(stops.length - 2, Math.floor(place));
   mix(stops[i], stops[i + 1], place - i, out, at);
 }
 
@@ -77,24 +73,35 @@ function newCanvas(label, className) {
   return canvas;
 }
 
-// Paint every pixel by a function that writes its colour into a buffer.
-function paint(canvas, write) {
+// 256 colours on the way through some stops, packed for writing a pixel at a time.
+function ramp(stops, from = 0, to = 1) {
+  const colors = new Uint32Array(256);
+  const bytes = new Uint8ClampedArray(colors.buffer);
+  for (let i = 0; i < 256; i++) {
+    heat(from + ((to - from) * i) / 255, bytes, 4 * i, stops);
+    bytes[4 * i + 3] = 255;
+  }
+  return colors;
+}
+
+// Paint every pixel with the packed colour a function gives for it.
+function paint(canvas, colorAt) {
   const context = canvas.getContext("2d");
   const image = context.createImageData(canvas.width, canvas.height);
-  const out = image.data;
-  for (let d = 0; d < D; d++) {
-    write(d, out, 4 * d);
-    out[4 * d + 3] = 255;
-  }
+  const out = new Uint32Array(image.data.buffer);
+  for (let d = 0; d < D; d++) out[d] = colorAt(d);
   context.putImageData(image, 0, 0);
 }
 
+// A value's place among the 256 colours; what is unknown is in the middle.
+function level(value) {
+  const share = (value - raw.low) / (raw.high - raw.low);
+  return share >= 1 ? 255 : share > 0 ? (255 * share) | 0 : share <= 0 ? 0 : 128;
+}
+
 function paintValues(canvas, values) {
-  const [low, high] = tones();
-  paint(canvas, (d, out, at) => {
-    const v = values[d];
-    mix(low, high, Number.isNaN(v) ? 0.5 : shade(v), out, at);
-  });
+  const colors = ramp(tones());
+  paint(canvas, (d) => colors[level(values[d])]);
 }
 
 function paintTemplate(canvas, k) {
@@ -102,44 +109,39 @@ function paintTemplate(canvas, k) {
 }
 
 function paintExpertise(canvas, k) {
-  const stops = heatStops();
+  const colors = ramp(heatStops());
   const start = k * D;
-  paint(canvas, (d, out, at) => heat(expertiseShare(start + d), out, at, stops));
+  paint(canvas, (d) => colors[(255 * expertiseShare(start + d)) | 0]);
 }
 
 // Owners in their colours; within a colour, the opinion decides how deep it is.
 function paintPartition(canvas, owner, values, colorOf, highlight) {
   const faded = ink.dark ? 0.16 : 0.12;
   const [low] = tones();
-  paint(canvas, (d, out, at) => {
-    const k = owner[d];
-    if (k < 0) {
-      mix(ink.paper, ink.ink, 0.08, out, at);
-      return;
-    }
-    const depth = 0.3 + 0.7 * shade(values[d]);
-    const share = highlight === null || highlight === k ? depth : depth * faded;
-    mix(low, colorOf(k), share, out, at);
-  });
+  const nobody = ramp([ink.paper, ink.ink], 0.08, 0.08)[0];
+  const ramps = new Map();
+  for (const k of new Set(owner)) {
+    const strength = highlight === null || highlight === k ? 1 : faded;
+    if (k >= 0) ramps.set(k, ramp([low, colorOf(k)], 0.3 * strength, strength));
+  }
+  paint(canvas, (d) => (owner[d] < 0 ? nobody : ramps.get(owner[d])[level(values[d])]));
 }
 
 function paintSurprise(canvas, owner, x) {
-  const stops = heatStops();
-  paint(canvas, (d, out, at) => {
+  const colors = ramp(heatStops());
+  const range = raw.high - raw.low;
+  paint(canvas, (d) => {
     const k = owner[d];
-    let share = 0;
-    if (k >= 0 && isBinary) share = -logDensity(k, d, x[d]) / 5;
-    if (k >= 0 && !isBinary) share = Math.abs(x[d] - means[k * D + d]) / (raw.high - raw.low);
-    heat(share, out, at, stops);
+    if (k < 0) return colors[0];
+    const share = isBinary ? -logDensity(k, d, x[d]) / 5 : Math.abs(x[d] - means[k * D + d]) / range;
+    return colors[Math.min(255, (255 * share) | 0)];
   });
 }
 
 // The composed template in gray, one expert's share of it in colour: its support in company.
 function paintSupport(canvas, owner, values, k, color) {
   const [low, high] = tones();
-  paint(canvas, (d, out, at) => {
-    const depth = shade(values[d]);
-    if (owner[d] === k) mix(low, color, 0.25 + 0.75 * depth, out, at);
-    else mix(low, high, 0.06 + 0.5 * depth, out, at);
-  });
+  const own = ramp([low, color], 0.25, 1);
+  const others = ramp([low, high], 0.06, 0.56);
+  paint(canvas, (d) => (owner[d] === k ? own : others)[level(values[d])]);
 }

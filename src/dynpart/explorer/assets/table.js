@@ -38,10 +38,14 @@ function drawVariables() {
     if (query && !variableName(d).toLowerCase().includes(query)) continue;
     rows.push(d);
   }
-  const key = (d) => (state.owner[d] < 0 ? 1e9 : place.has(state.owner[d]) ? place.get(state.owner[d]) : 1e8);
+  const key = new Float64Array(D);
   const strength = new Float64Array(D);
-  for (const d of rows) if (state.owner[d] >= 0) strength[d] = distinction(state.owner[d], d);
-  rows.sort((a, b) => key(a) - key(b) || strength[b] - strength[a] || a - b);
+  for (const d of rows) {
+    const k = state.owner[d];
+    key[d] = k < 0 ? 1e9 : place.has(k) ? place.get(k) : 1e8;
+    if (k >= 0) strength[d] = distinction(k, d);
+  }
+  rows.sort((a, b) => key[a] - key[b] || strength[b] - strength[a] || a - b);
   body.replaceChildren(...rows.slice(0, variableCount).map(variableRow));
   const more = box.querySelector(".more");
   more.hidden = rows.length <= variableCount;
