@@ -13,8 +13,19 @@ from scipy.special import ive
 
 Array = NDArray[np.float64]
 
-ACCURACY = 1e-5
+ACCURACY = 1e-6
 """Terms of the expansion below this weight are left out."""
+
+
+def neighbourly(connectivity: Any, n_features: int) -> Callable[[Array], Array] | None:
+    """How evidence flows between neighbours: a radius that grows with the size of the picture.
+
+    On a square grid a 45th of its side; None without a graph.
+    """
+    if connectivity is None:
+        return None
+    graph = check_connectivity(connectivity, n_features)
+    return diffusion(graph, radius=float(np.sqrt(n_features)) / 45)
 
 
 def check_connectivity(connectivity: Any, n_features: int) -> sparse.csr_array:

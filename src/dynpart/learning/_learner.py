@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,6 +80,8 @@ class Task:
     diffuse : callable or None
         Lets evidence flow between neighbouring variables; takes and returns (n_experts,
         n_features).
+    tol : float
+        Opinions that move less than this, in standard deviations of the data, have settled.
     """
 
     engine: Engine
@@ -88,6 +90,50 @@ class Task:
     min_active: int
     max_active: int
     diffuse: Callable[[Array], Array] | None = None
+    tol: float = 0.0
+
+
+class Journal(Protocol):
+    """Remembers where every run of the learner stands, so that a fit can go on another day."""
+
+    def begin(self, start: LearnerState) -> LearnerState:
+        """Where the next run stands: `start`, unless an earlier process came further."""
+
+    def note(self, state: LearnerState) -> None:
+        """Take note of the state after an iteration of the current run."""
+
+
+class NoJournal:
+    """Remembers nothing."""
+
+    def begin(self, start: LearnerState) -> LearnerState:
+        """Begin where the run begins."""
+        return start
+
+    def note(self, state: LearnerState) -> None:
+        """Forget it."""
+
+
+def run(
+    task: Task,
+    plan: Plan,
+    start: LearnerState,
+    steps: list[Step],
+    *,
+    seed: int,
+    journal: Journal,
+    report: Callable[[IterationRecord], None] | None = None,
+) -> LearnerState:
+    """Go through all steps, noting and reporting each iteration; return where that ends."""
+    state = journal.begin(start)
+    if report is not None:
+        for record in state.history[len(start.history) :]:
+            report(record)
+    for state in iterate(task, plan, state, steps, seed=seed):  # noqa: B020
+        journal.note(state)
+        if report is not None:
+            report(state.history[-1])
+    return state
 
 
 def iterate(
@@ -99,6 +145,8 @@ def iterate(
     stopped goes on exactly as if it had not been.
     """
     for t in range(len(state.history), len(steps)):
+        if state.history and _settled(state.history[-1], task.tol):
+            return
         state = _iteration(task, plan, state, steps[t], np.random.default_rng((seed, t)))
         yield state
 
@@ -137,6 +185,12 @@ def _iteration(
         step=step,
     )
     return LearnerState(experts, (*state.history, record))
+
+
+def _settled(record: IterationRecord, tol: float) -> bool:
+    """Whether all rows were looked at, after the search, and nothing moved."""
+    step = record.step
+    return not step.search and step.n_rows is None and record.opinion_change < tol
 
 
 def _batches(task: Task, step: Step, rng: np.random.Generator) -> Iterator[Any]:

@@ -39,6 +39,8 @@ class Step:
         Share of the full change of expertise that is made, from 1 down to 0.
     n_updates : int
         How often expertise and experts are updated with the same codes.
+    search : bool
+        Whether the iteration belongs to the search, which a race repeats with other floors.
     """
 
     n_rows: int | None = None
@@ -48,6 +50,7 @@ class Step:
     log2_bound: float = math.inf
     size: float = 1.0
     n_updates: int = 1
+    search: bool = False
 
 
 @dataclass(frozen=True)
@@ -197,16 +200,16 @@ class Annealed:
         return unique if self._search_terms(problem, max(unique)) <= self.race_terms else unique[:1]
 
     def _search_terms(self, problem: Problem, floor: int) -> float:
-        searches = self.steps(problem, floor)[: self._n_search(problem.n_iter)]
-        rows = sum((step.n_rows or problem.n_rows) * step.n_batches for step in searches)
+        rows = sum(
+            (step.n_rows or problem.n_rows) * step.n_batches
+            for step in self.steps(problem, floor)
+            if step.search
+        )
         return float(rows) * floor * problem.n_experts * problem.n_features
-
-    def _n_search(self, n_iter: int) -> int:
-        return math.floor(self.search * n_iter)
 
     def steps(self, problem: Problem, floor: int) -> list[Step]:
         K, n_iter = problem.n_experts, problem.n_iter
-        n_search = self._n_search(n_iter)
+        n_search = math.floor(self.search * n_iter)
         low = max(problem.min_active, math.ceil(floor / 2))
         search_bound, final_bound = math.log2(8 * K), math.log2(max(8 * K, problem.n_rows / 8))
 
@@ -214,19 +217,23 @@ class Annealed:
             u = t / max(1, n_search - 1)
             fall = max(0.0, (u - self.held) / (1 - self.held))
             rows = math.ceil(3 * K * (20 / 3) ** u)
-            plenty = problem.n_rows >= 2 * rows
             return Step(
                 n_rows=min(problem.n_rows, rows),
-                n_batches=3 if plenty else 1,
+                n_batches=3 if problem.n_rows >= 2 * rows else 1,
                 min_active=round(floor + (low - floor) * fall),
                 smoothed=u <= self.held,
                 log2_bound=1 + (search_bound - 1) * u,
                 n_updates=2,
+                search=True,
             )
 
         def polish_step(t: int) -> Step:
             left = (n_iter - t) / (n_iter - n_search)
+            rows = 100 * K
+            by_batches = problem.n_rows >= 3 * rows and t < n_iter - 1
             return Step(
+                n_rows=rows if by_batches else None,
+                n_batches=3 if by_batches else 1,
                 min_active=low,
                 log2_bound=final_bound + (search_bound - final_bound) * left,
                 size=left,

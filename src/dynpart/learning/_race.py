@@ -8,18 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from dynpart.engines import PursuitRule
 from dynpart.families import Family
-from dynpart.learning._learner import IterationRecord, LearnerState, Task, iterate
+from dynpart.learning._learner import IterationRecord, Journal, LearnerState, Task, run
 from dynpart.learning._objective import penalised_objective
 from dynpart.learning._plans import Plan, Problem, Step
 
-Report = Callable[[IterationRecord], None]
-
-REPEATS = 2
+REPEATS = 3
 """Further searches with each of the best floors."""
 BEST = 3
 """How many floors are searched again."""
@@ -69,49 +68,87 @@ class Adaptation:
         )
 
 
+def judging_rows(task: Task, problem: Problem, rng: np.random.Generator) -> tuple[Any, int]:
+    """A sample of rows that is large enough to compare models of this size, and its size."""
+    n_rows = min(problem.n_rows, max(1000, 20 * problem.n_experts))
+    drawn = rng.permutation(problem.n_rows)[:n_rows]
+    return task.engine.take(task.rows, np.sort(drawn)), n_rows
+
+
 def race(
-    task: Task, plan: Plan, family: Family, problem: Problem, seed: int, report: Report | None
+    task: Task,
+    plan: Plan,
+    family: Family,
+    problem: Problem,
+    rows: Any,
+    n_rows: int,
+    *,
+    seed: int,
+    journal: Journal,
+    report: Callable[[IterationRecord], None] | None,
 ) -> tuple[LearnerState, list[Step], Adaptation]:
     """Search with every floor the plan proposes, with the best ones again, and keep one search.
+
+    Parameters
+    ----------
+    task : Task
+    plan : Plan
+    family : Family
+    problem : Problem
+    rows : object
+        `n_rows` rows in the engine's hands, on which contenders are compared.
+    n_rows, seed : int
+    journal : Journal
+    report : callable or None
+        Told of the winner's iterations.
 
     Returns
     -------
     state : LearnerState
-        Where the winner stands: at the end of its search, or at the start if nobody raced.
+        Where the winner stands: at the end of its search.
     steps : list of Step
         All steps of the winner, those behind it included.
     adaptation : Adaptation
     """
-    floors = plan.contenders(problem)
     rng = np.random.default_rng(seed)
-    if len(floors) == 1:
-        start = LearnerState(plan.start(family, task.moments, problem.n_experts, rng))
-        return start, plan.steps(problem, floors[0]), Adaptation(floors[0])
-
-    n_rows = min(problem.n_rows, max(1000, 20 * problem.n_experts))
-    drawn = rng.permutation(problem.n_rows)[:n_rows]
-    judged = task.engine.take(task.rows, np.sort(drawn))
+    floors = plan.contenders(problem)
     rule = PursuitRule(problem.min_active, problem.max_active, np.zeros(problem.n_experts))
     population = family.population(task.moments)
-    best: tuple[float, LearnerState, list[Step]] | None = None
     contenders: list[Contender] = []
+    best: LearnerState | None = None
     for floor in _laps(floors, contenders):
-        steps = plan.steps(problem, floor)
-        n_search = sum(step.n_rows is not None for step in steps)
         start = LearnerState(plan.start(family, task.moments, problem.n_experts, rng))
         lap_seed = int(rng.integers(2**32))
-        *_, state = iterate(task, plan, start, steps[:n_search], seed=lap_seed)
-        summary = task.engine.pursue(judged, state.experts, rule).summary(problem.n_experts)
+        steps = plan.steps(problem, floor)
+        searches = [step for step in steps if step.search]
+        alone = len(floors) == 1
+        state = run(
+            task,
+            plan,
+            start,
+            searches,
+            seed=lap_seed,
+            journal=journal,
+            report=report if alone else None,
+        )
+        if alone:
+            return state, steps, Adaptation(floor)
+        summary = task.engine.pursue(rows, state.experts, rule).summary(problem.n_experts)
         score = penalised_objective(summary, state.experts, population, plan.epsilon, n_rows)
-        contenders.append(Contender(floor, score, float(summary.usage.sum() / summary.n_rows)))
-        if best is None or score > best[0]:
-            best = (score, state, steps)
+        mean_active = float(summary.usage.sum() / summary.n_rows)
+        if best is None or score > max(contender.score for contender in contenders):
+            best = state
+        contenders.append(Contender(floor, score, mean_active))
     assert best is not None
     if report is not None:
-        for record in best[1].history:
+        for record in best.history:
             report(record)
     winner = max(contenders, key=lambda contender: contender.score)
-    return best[1], best[2], Adaptation(winner.floor, n_rows, tuple(contenders))
+    return (
+        best,
+        plan.steps(problem, winner.floor),
+        Adaptation(winner.floor, n_rows, tuple(contenders)),
+    )
 
 
 def _laps(floors: list[int], contenders: list[Contender]) -> Iterator[int]:

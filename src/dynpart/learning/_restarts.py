@@ -9,10 +9,18 @@ import numpy as np
 
 from dynpart.engines import Codes, Experts, PursuitRule
 from dynpart.families import Family
-from dynpart.learning._learner import IterationRecord, Task, break_ties, iterate
+from dynpart.learning._learner import (
+    IterationRecord,
+    Journal,
+    NoJournal,
+    Task,
+    break_ties,
+    run,
+)
 from dynpart.learning._objective import penalised_objective
 from dynpart.learning._plans import Plan, Problem
-from dynpart.learning._race import Adaptation, race
+from dynpart.learning._race import Adaptation, judging_rows, race
+from dynpart.learning._renewal import renew
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +56,7 @@ def fit_experts(
     seed: int,
     rule: PursuitRule,
     report: Callable[[IterationRecord], None] | None = None,
+    journal: Journal | None = None,
 ) -> Fit:
     """Learn `n_init` times from different starts and keep the best by penalised likelihood.
 
@@ -61,6 +70,8 @@ def fit_experts(
         How rows will be encoded; restarts are compared on such codes.
     report : callable, optional
         Called with the record of each finished iteration.
+    journal : Journal, optional
+        Remembers where each run stands.
 
     Returns
     -------
@@ -71,7 +82,9 @@ def fit_experts(
         moments.n_rows, len(moments.mean), n_experts, n_iter, task.min_active, task.max_active
     )
     fits = (
-        _single_fit(task, plan, family, problem, int(restart_seed), rule, report)
+        _single_fit(
+            task, plan, family, problem, int(restart_seed), rule, report, journal or NoJournal()
+        )
         for restart_seed in np.random.SeedSequence(seed).generate_state(n_init)
     )
     return max(fits, key=lambda fit: fit.score)
@@ -85,11 +98,15 @@ def _single_fit(
     seed: int,
     rule: PursuitRule,
     report: Callable[[IterationRecord], None] | None,
+    journal: Journal,
 ) -> Fit:
-    state, steps, adaptation = race(task, plan, family, problem, seed, report)
-    for state in iterate(task, plan, state, steps, seed=seed):  # noqa: B020
-        if report is not None:
-            report(state.history[-1])
+    rows, n_rows = judging_rows(task, problem, np.random.default_rng(seed))
+    state, steps, adaptation = race(
+        task, plan, family, problem, rows, n_rows, seed=seed, journal=journal, report=report
+    )
+    if 0 < len(state.history) < len(steps):
+        state = renew(task, plan, state, steps[len(state.history)], rows, n_rows, seed)
+    state = run(task, plan, state, steps, seed=seed, journal=journal, report=report)
     experts = break_ties(state.experts)
     codes = task.engine.pursue(task.rows, experts, rule)
     score = penalised_objective(

@@ -1,0 +1,90 @@
+"""Renewal: experts that nobody uses get a place beside those that have too much to explain."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynpart.engines import Experts, PursuitRule
+from dynpart.learning._learner import LearnerState, Task, iterate
+from dynpart.learning._objective import penalised_objective
+from dynpart.learning._plans import Plan, Step
+
+IDLE = 0.1
+"""An expert is idle if it is used less than this share of the average expert."""
+TRIAL = 3
+"""Iterations in which renewed experts may show what they are worth."""
+
+
+def idle_experts(usage: NDArray[np.int64]) -> NDArray[np.intp]:
+    """Experts that are hardly ever active: dead ones, and ones that others made redundant."""
+    return np.flatnonzero(usage < IDLE * usage.mean())
+
+
+def renew(
+    task: Task, plan: Plan, state: LearnerState, step: Step, rows: Any, n_rows: int, seed: int
+) -> LearnerState:
+    """Give idle experts the opinions of overburdened ones; keep that only if it explains more.
+
+    Each idle expert becomes a disturbed copy of one of the experts under which the rows are least
+    likely, so that the two can divide its work. Old and new experts then learn from the same rows
+    for a few iterations, and the penalised likelihood decides.
+
+    Parameters
+    ----------
+    task : Task
+    plan : Plan
+    state : LearnerState
+    step : Step
+        What the trial iterations do, but for the rows.
+    rows : object
+        `n_rows` rows in the engine's hands, to learn from and to judge by.
+    n_rows, seed : int
+
+    Returns
+    -------
+    LearnerState
+        With the same history, whatever was decided.
+    """
+    experts = state.experts
+    n_experts = experts.n_experts
+    rule = PursuitRule(task.min_active, task.max_active, np.zeros(n_experts))
+    codes = task.engine.pursue(rows, experts, rule)
+    idle = idle_experts(codes.summary(n_experts).usage)
+    if len(idle) == 0 or len(idle) == n_experts:
+        return state
+    sums = task.engine.responsibility_sums(rows, experts, codes)
+    theta, log_partition = experts.natural
+    burden = (sums.weight * log_partition - (sums.statistics * theta).sum(axis=0)).sum(axis=1)
+    burden[idle] = -np.inf
+    model = burden.argsort()[::-1][: len(idle)]
+    rng = np.random.default_rng(seed)
+    renewed = _copied(experts, idle[: len(model)], model, rng)
+
+    trial = replace(task, rows=rows)
+    steps = [replace(step, n_rows=None, n_batches=1)] * TRIAL
+    population = experts.family.population(task.moments)
+
+    def learnt(start: Experts) -> tuple[float, Experts]:
+        *_, end = iterate(trial, plan, LearnerState(start), steps, seed=seed)
+        summary = task.engine.pursue(rows, end.experts, rule).summary(n_experts)
+        score = penalised_objective(summary, end.experts, population, plan.epsilon, n_rows)
+        return score, end.experts
+
+    (old_score, _), (new_score, new_experts) = learnt(experts), learnt(renewed)
+    return replace(state, experts=new_experts) if new_score > old_score else state
+
+
+def _copied(
+    experts: Experts, idle: NDArray[np.intp], model: NDArray[np.intp], rng: np.random.Generator
+) -> Experts:
+    family, eta, log2_expertise = experts.family, experts.eta.copy(), experts.log2_expertise.copy()
+    shape = (len(idle), eta.shape[2])
+    variance = family.variance(eta)[model]
+    mean = family.mean(eta)[model] + 0.5 * np.sqrt(variance) * rng.uniform(-1, 1, shape)
+    eta[:, idle] = family.from_moments(mean, variance)
+    log2_expertise[idle] = log2_expertise[model] + rng.uniform(-0.5, 0.5, shape)
+    return Experts(family, eta, log2_expertise)
