@@ -163,8 +163,8 @@ def pursue_block(
     added = np.empty(offsets.shape[1], np.float32), np.empty(offsets.shape[1], np.float32)
     mantissa, exponent = products
     n_features = offsets.shape[1]
-    mixtures[0][:] = np.float32(0)
-    mixtures[1][:] = np.float32(0)
+    mixtures[0][:n] = np.float32(0)
+    mixtures[1][:n] = np.float32(0)
     active[:] = False
     n_active[:] = 0
     chosen = np.empty(n, np.int64)
@@ -241,13 +241,14 @@ def pursue_binary(
     """Codes of binary rows lo to hi whose first experts are known."""
     n_features, n_lanes = rank.shape
     n_experts = rank_by_expert.shape[0]
-    work = new_block_work(BLOCK, n_experts, n_features, n_lanes)
+    block = min(BLOCK, hi - lo)
+    work = new_block_work(block, n_experts, n_features, n_lanes)
     hard_work = new_work(n_experts, n_features, rank)
-    offsets = np.empty((BLOCK, n_features), np.int64)
+    offsets = np.empty((block, n_features), np.int64)
     gains = np.empty((1, n_lanes))
     saved = np.empty((1, n_lanes))
-    for begin in range(lo, hi, BLOCK):
-        n = min(BLOCK, hi - begin)
+    for begin in range(lo, hi, block):
+        n = min(block, hi - begin)
         for i in range(n):
             row_offsets(X, begin + i, n_lanes, offsets[i])
             order[begin + i, 0] = first[begin + i]

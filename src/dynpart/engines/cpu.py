@@ -182,9 +182,11 @@ class Threads:
         for _ in self._pool.map(task, arguments):
             pass
 
-    def map_rows(self, task: Callable[[int, int], None], n_rows: int, n_terms: int) -> None:
-        """Call `task(lo, hi)` for stretches of rows with `n_terms` terms each."""
-        size = max(1, TASK_TERMS // max(1, n_terms))
+    def map_rows(
+        self, task: Callable[[int, int], None], n_rows: int, n_terms: int, fewest: int = 1
+    ) -> None:
+        """Call `task(lo, hi)` for stretches of at least `fewest` rows of `n_terms` terms each."""
+        size = max(fewest, TASK_TERMS // max(1, n_terms))
         starts = range(0, n_rows, size)
         self.map(lambda lo: task(lo, min(lo + size, n_rows)), starts, n_rows * n_terms)
 
@@ -267,7 +269,9 @@ def _binary_pursuit(experts: Experts, rule: PursuitRule) -> Run:
 
         threads.map_rows(begin, n_rows, n_terms // 8)
         if rule.smoothed:
-            threads.map_rows(smoothed, n_rows, n_terms * rule.max_active)
+            # Rows of a task read the experts together.
+            fewest = _cpu_smoothed.BLOCK
+            threads.map_rows(smoothed, n_rows, n_terms * rule.max_active, fewest)
             return
         threads.map(hard, _groups(first, max(32, GROUP_TERMS // n_terms)), n_rows * n_terms)
         if n_swaps or prune:
@@ -311,7 +315,6 @@ def _pursuit(experts: Experts, rule: PursuitRule) -> Run:
                 n_swaps, prune, order, log_likelihood,
             )  # fmt: skip
 
-        # Enough rows per task to share one reading of the experts.
-        threads.map_rows(smoothed if rule.smoothed else hard, T.shape[1], n_terms // block)
+        threads.map_rows(smoothed if rule.smoothed else hard, T.shape[1], n_terms, block)
 
     return run
