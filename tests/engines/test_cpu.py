@@ -207,7 +207,7 @@ def test_an_expert_alone_leaves_no_evidence():
 def test_a_row_gets_the_same_code_in_any_batch_order_and_thread(family, smoothed, ties, seed):
     rng = np.random.default_rng(seed)
     experts = make_experts(rng, family, 24, 90, ties=ties)
-    rows = make_rows(rng, experts, 150)
+    rows = make_rows(rng, experts, 500)  # enough work for threads to be used
     rule = make_rule(24, max_active=9, smoothed=smoothed, n_swaps=1)
     whole = CpuEngine(n_threads=1).pursue(rows, experts, rule)
     shuffle = rng.permutation(len(rows))
