@@ -11,7 +11,7 @@ from dynpart.reproduce._runs import read_record, run
 from dynpart.reproduce._snapshots import snapshots
 
 
-def refuse_to_learn(self, X, y=None):
+def refuse_to_learn(self, X, y=None, **options):
     raise AssertionError("learnt again")
 
 
@@ -56,10 +56,10 @@ def test_an_interruption_keeps_what_is_finished(experiment, tmp_path, monkeypatc
     everything = {"tiny": experiment}
     learn = DynamicPartitionModel.fit
 
-    def interrupted(self, X, y=None):
+    def interrupted(self, X, y=None, **options):
         if self.learning == DynamicPartitionModel().learning:
             raise KeyboardInterrupt
-        return learn(self, X, y)
+        return learn(self, X, y, **options)
 
     monkeypatch.setattr(DynamicPartitionModel, "fit", interrupted)
     with pytest.raises(KeyboardInterrupt):
@@ -68,12 +68,33 @@ def test_an_interruption_keeps_what_is_finished(experiment, tmp_path, monkeypatc
     assert read_record(tmp_path / "tiny", experiment.variants[1]) is None
     assert "1 variants ran." in (tmp_path / "reproduction.md").read_text()
 
-    def only_the_rest(self, X, y=None):
+    def only_the_rest(self, X, y=None, **options):
         assert self.learning != "paper"
-        return learn(self, X, y)
+        return learn(self, X, y, **options)
 
     monkeypatch.setattr(DynamicPartitionModel, "fit", only_the_rest)
     assert len(reproduce(["tiny"], tmp_path, experiments=everything)) == 2
+
+
+def test_a_fit_goes_on_from_its_checkpoint(experiment, finished, tmp_path, monkeypatch):
+    variant, data = experiment.variants[0], experiment.load()
+    learn = DynamicPartitionModel.fit
+
+    def stopped_halfway(self, X, y=None, **options):
+        if "checkpoint" in options:
+            learn(self, X, y, **options, every=0)
+            raise KeyboardInterrupt
+        return learn(self, X, y)
+
+    monkeypatch.setattr(DynamicPartitionModel, "fit", stopped_halfway)
+    with pytest.raises(KeyboardInterrupt):
+        run(experiment, variant, data, tmp_path, seed=0, engine="auto")
+    assert (tmp_path / "paper.checkpoint").exists()
+    monkeypatch.setattr(DynamicPartitionModel, "fit", learn)
+    resumed = run(experiment, variant, data, tmp_path, seed=0, engine="auto")
+    assert resumed.result.resumed
+    assert not (tmp_path / "paper.checkpoint").exists()
+    assert np.array_equal(resumed.model.means_, finished[1][0].model.means_)
 
 
 def test_a_damaged_record_counts_as_none(experiment, tmp_path):

@@ -82,6 +82,8 @@ class Result:
         Factor levels found by this fit, where factors are known.
     seeds_recovered, n_seeds : int or None
         In how many of so many other fits all factor levels were found.
+    resumed : bool
+        Whether the fit went on from a checkpoint, and its time is that of the last part only.
     """
 
     mean_active: float
@@ -97,6 +99,7 @@ class Result:
     recovered: int | None = None
     seeds_recovered: int | None = None
     n_seeds: int | None = None
+    resumed: bool = False
 
 
 @dataclass(frozen=True, eq=False)

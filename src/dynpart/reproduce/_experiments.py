@@ -247,6 +247,7 @@ HORSES = Experiment(
             {"n_experts": 20, "max_iter": 10, "learning": "paper", "n_active": 4},
         ),
         Variant("default", DEFAULT, {"n_experts": 20, "n_active": 4}),
+        Variant("neighbours", NEIGHBOURS, {"n_experts": 20, "n_active": 4}, on_grid=True),
     ),
     pictures=(
         Picture(
@@ -278,6 +279,7 @@ MOTORCYCLES = Experiment(
             {"n_experts": 50, "max_iter": 10, "learning": "paper", "variance_floor": 0.02},
         ),
         Variant("default", DEFAULT, {"n_experts": 50, "max_active": 7}),
+        Variant("neighbours", NEIGHBOURS, {"n_experts": 50, "max_active": 7}, on_grid=True),
     ),
     pictures=(
         Picture(

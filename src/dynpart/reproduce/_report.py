@@ -105,7 +105,7 @@ def _table(variants: list[Variant], results: Mapping[str, Result]) -> list[str]:
             "fits that find all factors",
             lambda r: f"{r.seeds_recovered} of {r.n_seeds}" if r.n_seeds else None,
         ),
-        ("learning", lambda r: f"{_time(r.fit_seconds)} ({_time(r.fit_processor_seconds)})"),
+        ("learning", _learning_time),
         ("encoding all test rows", lambda r: _time(r.encode_seconds)),
     ]
     lines = [
@@ -129,6 +129,11 @@ def _error(result: Result) -> str:
     # Densities are the only log-likelihoods that come with a discretised code length.
     gray = result.bits + result.log_likelihood / math.log(2) > 1000
     return f"{result.error:.4f} RMSE" if gray else f"{result.error:.2%}"
+
+
+def _learning_time(result: Result) -> str:
+    text = f"{_time(result.fit_seconds)} ({_time(result.fit_processor_seconds)})"
+    return text + ", after an interruption" * result.resumed
 
 
 def _time(seconds: float) -> str:

@@ -35,7 +35,8 @@ def run(
 ) -> Run:
     """Fit and measure one variant, or take it from `folder` if it was fitted there before.
 
-    The record is written last, so a run that was interrupted leaves nothing that looks finished.
+    The record is written last, so a run that was interrupted leaves nothing that looks finished;
+    its checkpoint lets the next call go on in the middle of the fit.
 
     Parameters
     ----------
@@ -67,9 +68,16 @@ def run(
     model = _model(variant, data, seed, engine)
     # Kernels are compiled, where they have to be, outside of the clock.
     clone(model).set_params(max_iter=2).fit(data.train[:WARM_UP_ROWS])
-    clock = timed(lambda: model.set_params(verbose=1).fit(data.train))
+    folder.mkdir(parents=True, exist_ok=True)
+    journal = folder / f"{variant.key}.checkpoint"
+    if fresh:
+        journal.unlink(missing_ok=True)
+    resumed = journal.exists()
+    clock = timed(lambda: model.set_params(verbose=1).fit(data.train, checkpoint=journal))
+    journal.unlink(missing_ok=True)
     model.set_params(verbose=0)
     result = measure(model, data.test, clock, data.image_shape)
+    result = dataclasses.replace(result, resumed=resumed)
     if experiment.n_seeds:
         say(f"{variant.title}: {experiment.n_seeds} more seeds")
         result = _with_recovery(result, model, data, seed, experiment.n_seeds)
@@ -138,7 +146,6 @@ def _settings(
 
 
 def _keep(folder: Path, variant: Variant, settings: dict[str, Any], finished: Run) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
     save(finished.model, _model_path(folder, variant))
     if finished.snapshots:
         arrays: dict[str, Any] = {str(t): means for t, means in finished.snapshots.items()}
