@@ -4,9 +4,11 @@ import pickle
 from itertools import pairwise
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dynpart import DynamicPartitionModel
 from dynpart.datasets import make_pairs
 from dynpart.datasets.recovery import pairs_recovered
 from dynpart.engines import make_engine
@@ -116,7 +118,7 @@ def test_experts_learnt_otherwise_are_not_forgotten():
 def test_averages_are_worth_the_rows_they_remember():
     experts = learn(batches_of_pairs(1))[0].leader.experts
     sums = accumulate(batches_of_pairs(1)[0], experts, make_rule(10))
-    first = Averages.before(sums, experts).moved(sums, 1.0)
+    first = Averages.before(sums, experts, 500).moved(sums, 1.0)
     assert first.n_rows == 200
     np.testing.assert_allclose(first.as_sums().weight, sums.responsibility.weight)
     half = first.moved(sums, 0.5)
@@ -126,7 +128,57 @@ def test_averages_are_worth_the_rows_they_remember():
 
 def test_averages_made_up_for_experts_lead_back_to_them():
     experts = learn(batches_of_pairs(1))[0].leader.experts
-    averages = Averages.before(accumulate(batches_of_pairs(1)[0], experts, make_rule(10)), experts)
-    used = averages.weight > 0
-    opinions = averages.statistics[0] / np.where(used, averages.weight, 1)
-    np.testing.assert_allclose(opinions[used], experts.eta[0][used])
+    sums = accumulate(batches_of_pairs(1)[0], experts, make_rule(10))
+    averages = Averages.before(sums, experts, 500)
+    assert averages.n_rows == 500
+    np.testing.assert_allclose(averages.statistics / averages.weight, experts.eta)
+
+
+# ----------------------------------------------------------------------------- the estimator
+
+
+def test_a_model_learns_batch_by_batch():
+    model = DynamicPartitionModel(10, random_state=0)
+    for batch in batches_of_pairs(40):
+        model.partial_fit(batch)
+    assert pairs_recovered(model.means_).all()
+    assert model.n_iter_ == len(model.objective_history_) == 40
+    assert model.transform(make_pairs(5)).sum(axis=1).mean() == 5
+    np.testing.assert_allclose(model.activation_probabilities_, 0.5, atol=0.1)
+
+
+def test_a_model_goes_on_after_fit_and_after_a_pickle():
+    """Also with a batch that has no use for some of the experts."""
+    pairs = make_pairs(5)
+    model = DynamicPartitionModel(10, random_state=0).fit(np.tile(pairs, (20, 1)))
+    assert pairs_recovered(model.means_).all()
+    model = pickle.loads(pickle.dumps(model)).partial_fit(pairs[::2])
+    assert pairs_recovered(model.means_).all()
+    assert model.n_iter_ == 1
+
+
+def test_fit_forgets_the_stream():
+    batches = batches_of_pairs(2)
+    streamed = DynamicPartitionModel(10, random_state=0).partial_fit(batches[0])
+    fresh = DynamicPartitionModel(10, random_state=0)
+    for model in (streamed, fresh):
+        model.fit(batches[1]).partial_fit(batches[0])
+    assert np.array_equal(streamed.means_, fresh.means_)
+
+
+def test_gaussian_streams_are_learnt():
+    rng = np.random.default_rng(0)
+    model = DynamicPartitionModel(10, random_state=0, variance_floor=0.1)
+    for batch in batches_of_pairs(60):
+        model.partial_fit(batch + rng.normal(0, 0.1, batch.shape))
+    clean = make_pairs(5).astype(np.float64)
+    back = model.inverse_transform(model.transform(clean))
+    assert np.abs(back - clean).mean() < 0.2
+
+
+def test_later_batches_must_suit_the_family():
+    model = DynamicPartitionModel(10, random_state=0).partial_fit(batches_of_pairs(1)[0])
+    with pytest.raises(ValueError, match="binary"):
+        model.partial_fit(np.full((3, 10), 0.5))
+    with pytest.raises(ValueError, match="9 features"):
+        model.partial_fit(np.ones((3, 9)))

@@ -214,11 +214,13 @@ class Averages:
         )
 
     @classmethod
-    def before(cls, sums: Sums, experts: Experts) -> Averages:
-        """What would have led to these experts, had the batch been explained by them."""
-        n_rows = sums.codes.n_rows
-        weight = sums.responsibility.weight / n_rows
-        return cls(n_rows, sums.codes.usage / n_rows, weight, weight * experts.eta)
+    def before(cls, sums: Sums, experts: Experts, n_rows: float) -> Averages:
+        """What could have led to these experts: `n_rows` rows, explained much as the batch is.
+
+        Half of the weight is shared out evenly, lest experts the batch does not need be forgotten.
+        """
+        weight = 0.5 * sums.responsibility.weight / sums.codes.n_rows + 0.5 / experts.n_experts
+        return cls(n_rows, sums.codes.usage / sums.codes.n_rows, weight, weight * experts.eta)
 
     def as_sums(self) -> ResponsibilitySums:
         """Sums over as many rows as the averages are worth."""
@@ -330,9 +332,9 @@ def begin(course: Course, family: Family, moments: ColumnMoments, seed: int) -> 
 
 
 def resume(course: Course, experts: Experts, moments: ColumnMoments) -> Stream:
-    """A stream that goes on from experts learnt otherwise, as if all steps were behind them."""
+    """A stream that goes on from experts learnt from rows with these column moments."""
     floor = course.plan.contenders(course.problem(moments))[0]
-    return Stream((Runner(experts, floor),), n_batches=course.n_settle)
+    return Stream((Runner(experts, floor),), moments, n_batches=course.n_settle)
 
 
 def advance(course: Course, stream: Stream, rows: NDArray, moments: ColumnMoments) -> Stream:
@@ -411,7 +413,9 @@ def _advance(
     experts = runner.experts
     rule = course.rule(step.min_active, smoothed=step.smoothed)
     sums = accumulate(rows, experts, rule, engine=course.engine)
-    averages = (runner.averages or Averages.before(sums, experts)).moved(sums, gamma)
+    n_before = moments.n_rows - sums.codes.n_rows
+    before = runner.averages or Averages.before(sums, experts, n_before)
+    averages = before.moved(sums, gamma)
     blended = replace(sums, responsibility=averages.as_sums())
     experts = update(
         experts, blended, moments, plan=course.plan, log2_bound=step.log2_bound, step=gamma

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dynpart import DynamicPartitionModel
 from dynpart.datasets import make_pairs
 from dynpart.engines import make_engine
 from dynpart.engines.blocks import FAN_IN, BlockRows, BlocksEngine, split_indices, tree_sum
@@ -110,7 +111,7 @@ def learn(engine, rows, moments, n_iter=10):
 @pytest.mark.parametrize("family", ["bernoulli", "gaussian"])
 def test_experts_are_those_of_the_whole_table(family):
     rng = np.random.default_rng(1)
-    table = np.tile(make_pairs(5), (50, 1)).astype(np.uint8)
+    table = np.tile(make_pairs(5), (10, 1)).astype(np.uint8)
     if family == "gaussian":
         table = table + rng.normal(0, 0.2, table.shape)
     expected = learn(WHOLE, table, column_moments(table))
@@ -250,3 +251,35 @@ def test_a_folder_must_hold_blocks(tmp_path):
 
 def test_integers_become_numbers_an_engine_reads():
     assert as_block(np.ones((2, 2), dtype=np.int64)).dtype == np.float64
+
+
+# ----------------------------------------------------------------------------- the estimator
+
+
+def test_a_model_of_blocks_is_the_model_of_the_table(tmp_path):
+    rng = np.random.default_rng(3)
+    table = make_pairs(4)[rng.integers(0, 16, 600)].astype(np.uint8)
+    settings = {"n_experts": 8, "max_iter": 10, "learning": Annealed(floor=4), "random_state": 0}
+    whole = DynamicPartitionModel(**settings).fit(table)
+    for name, source in sources_of(table, tmp_path):
+        model = DynamicPartitionModel(**settings).fit(source)
+        np.testing.assert_allclose(model.means_, whole.means_, atol=1e-9, err_msg=name)
+        np.testing.assert_allclose(model.expertise_, whole.expertise_, rtol=1e-5, err_msg=name)
+        assert model.n_features_in_ == 8
+        np.testing.assert_allclose(
+            model.activation_probabilities_, whole.activation_probabilities_, err_msg=name
+        )
+
+
+def test_names_of_columns_are_kept():
+    polars = pytest.importorskip("polars")
+    pairs = make_pairs(2)
+    frame = polars.DataFrame(pairs, schema=["a", "b", "c", "d"])
+    model = DynamicPartitionModel(4, max_iter=2, random_state=0).fit([frame, frame])
+    assert list(model.feature_names_in_) == ["a", "b", "c", "d"]
+
+
+def test_huge_values_are_refused_in_blocks_as_in_tables():
+    wrong = [np.ones((3, 2)), np.full((3, 2), 1e200)]
+    with pytest.raises(ValueError, match="too large to square"):
+        DynamicPartitionModel(2).fit(wrong)

@@ -10,6 +10,7 @@ import time
 import numpy as np
 import pytest
 
+from dynpart import DynamicPartitionModel
 from dynpart.datasets import make_pairs
 from dynpart.engines import PursuitRule, make_engine
 from dynpart.engines.blocks import BlockRows, BlocksEngine
@@ -71,10 +72,10 @@ def table():
 
 
 def learn(engine, rows, moments, report=None):
-    """Three iterations on drawn rows, then one on all of them."""
+    """Two iterations on drawn rows, then two on all of them."""
     return fit_experts(
         Task(engine, rows, moments, 1, 10),
-        Annealed(),
+        Annealed(floor=5),
         make_family("auto", moments),
         n_experts=10,
         n_iter=4,
@@ -103,7 +104,7 @@ def learn_on_cluster(table, *, inner=INNER, before_all_rows=None):
     data = open_data(da.from_array(table, chunks=(BLOCK, -1)), inner)
 
     def report(record):
-        if before_all_rows is not None and record.iteration == 2:
+        if before_all_rows is not None and record.iteration == 1:
             before_all_rows()
 
     return learn(data.engine, data.rows, data.moments, report)
@@ -234,3 +235,34 @@ def test_without_the_extra_one_line_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(ImportError, match=r"pip install 'dynpart\[dask\]'"):
         cluster_client()
+
+
+# ----------------------------------------------------------------------------- the estimator
+
+
+def test_a_model_of_a_dask_array_is_that_of_its_blocks(client, table):
+    settings = {"n_experts": 10, "max_iter": 4, "learning": Annealed(floor=5), "random_state": 0}
+    X = da.from_array(table, chunks=(200, -1))
+    model = DynamicPartitionModel(**settings).fit(X)
+    of_blocks = DynamicPartitionModel(**settings).fit(cut(table, 200))
+    assert np.array_equal(model.means_, of_blocks.means_)
+    assert np.array_equal(model.expertise_, of_blocks.expertise_)
+    assert np.array_equal(model.activation_probabilities_, of_blocks.activation_probabilities_)
+
+
+def test_encoding_is_lazy_and_chunk_by_chunk(table):
+    """Any scheduler of Dask's will do; here its threads."""
+    model = DynamicPartitionModel(10, max_iter=2, random_state=0).fit(table)
+    X = da.from_array(table, chunks=(200, -1))
+    H, scores = model.transform(X), model.score_samples(X)
+    assert isinstance(H, da.Array)
+    assert H.chunks == ((200,) * 4, (10,))
+    assert H.dtype == np.uint8
+    assert np.array_equal(H.compute(scheduler="threads"), model.transform(table))
+    assert scores.chunks == ((200,) * 4,)
+    np.testing.assert_allclose(scores.compute(scheduler="sync"), model.score_samples(table))
+    assert model.score(X) == pytest.approx(model.score(table))
+    with pytest.raises(ValueError, match="X has 9 features, but the model expects 10"):
+        model.transform(X[:, :9])
+    with pytest.raises(ValueError, match="along rows only"):
+        model.transform(X.rechunk((200, 5)))
