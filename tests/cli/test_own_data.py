@@ -137,6 +137,8 @@ def test_a_folder_of_pictures_from_fit_to_page(folder, tmp_path):
     model = tmp_path / "m.dynpart"
     result = run("fit", folder / "pictures", "-k", 3, "-o", model, "--iterations", 5)
     assert "black and white" in result.stderr
+    assert "Note: " in result.stderr
+    assert "Warning" not in result.stderr
     assert load(model).image_shape_ == (4, 4)
     run("report", model, folder / "pictures", "-o", tmp_path / "r.html", "--title", "Shapes")
     page = (tmp_path / "r.html").read_text()
@@ -202,3 +204,40 @@ def test_a_checkpoint_left_over_is_not_lost_by_accident(folder, tmp_path):
     assert left.read_text() == "state"
     run(*arguments, "--force")
     assert not left.exists()
+
+
+def test_an_interrupted_fit_is_resumed_to_the_same_model(folder, tmp_path, monkeypatch):
+    from dynpart.cli import fit
+    from dynpart.persistence import Journal
+
+    monkeypatch.setattr(fit, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    arguments = ["fit", folder / "sites.csv", "-k", 6, "-o", tmp_path / "m", "--iterations", 10]
+    note = Journal.note
+
+    def interrupted(self, state):
+        note(self, state)
+        if len(state.history) == 4:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "note", interrupted)
+        result = run(*arguments, status=130)
+    assert "--resume" in result.stderr
+    assert not (tmp_path / "m").exists()
+    assert "--resume" in run(*arguments, status=2).stderr
+    result = run(*arguments, "--resume")
+    assert "going on from here" in result.stderr
+    straight = load(folder / "sites.dynpart")
+    np.testing.assert_array_equal(load(tmp_path / "m").means_, straight.means_)
+    np.testing.assert_array_equal(load(tmp_path / "m").expertise_, straight.expertise_)
+    assert [path.name for path in tmp_path.iterdir()] == ["m"]
+
+
+def test_a_checkpoint_of_another_fit_is_not_resumed(folder, tmp_path):
+    from dynpart import DynamicPartitionModel
+
+    left = tmp_path / "m.checkpoint"
+    DynamicPartitionModel(3, max_iter=2, random_state=0).fit(make_pairs(2), checkpoint=left)
+    arguments = ["fit", folder / "sites.csv", "-o", tmp_path / "m", "--resume"]
+    assert "another run" in run(*arguments, status=2).stderr
+    assert left.exists()

@@ -16,11 +16,15 @@ from sklearn.exceptions import NotFittedError
 
 from dynpart import DynamicPartitionModel
 from dynpart.datasets import make_pairs
-from dynpart.learning import Annealed
+from dynpart.learning import Annealed, Paper
 from dynpart.persistence import ModelFileError, load, save
 
 GOLDEN = Path(__file__).parents[1] / "data"
 ARRAYS = ("means_", "expertise_", "activation_probabilities_", "objective_history_")
+
+
+class Own(Annealed):
+    """A plan this test made up."""
 
 
 def assert_same(one, other):
@@ -77,15 +81,24 @@ def test_image_shape_is_kept(binary_model, tmp_path):
     assert load(tmp_path / "m").image_shape_ == (2, 2)
 
 
+@pytest.mark.parametrize("plan", [Annealed(factor=3.0), Paper(epsilon=2.0)])
+def test_plans_of_the_package_are_kept(plan, tmp_path):
+    model = DynamicPartitionModel(3, max_iter=2, learning=plan, random_state=0).fit(make_pairs(2))
+    save(model, tmp_path / "m")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert load(tmp_path / "m").learning == plan
+
+
 def test_objects_among_the_parameters_fall_back_to_defaults_with_a_warning(tmp_path):
     model = DynamicPartitionModel(
-        2, max_iter=2, learning=Annealed(factor=3.0), random_state=np.random.RandomState(0)
+        2, max_iter=2, learning=Own(factor=3.0), random_state=np.random.RandomState(0)
     ).fit(make_pairs(2))
     save(model, tmp_path / "m")
-    with pytest.warns(UserWarning, match="was not stored") as caught:
+    with pytest.warns(UserWarning, match="cannot be restored") as caught:
         back = load(tmp_path / "m")
     assert len(caught) == 2
-    assert "learning=Annealed(factor=3.0" in str(caught[0].message)
+    assert "Own(factor=3.0" in str(caught[0].message)
     assert back.learning == DynamicPartitionModel().learning
     assert back.random_state is None
     np.testing.assert_array_equal(back.means_, model.means_)
@@ -310,3 +323,21 @@ def test_unknown_parameters_of_another_release_are_named(file, forge, model):
     forge(file, meta={"parameters": {**model.get_params(), "from_the_future": 1}})
     with pytest.warns(UserWarning, match="from_the_future"):
         load(file)
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        {"plan": "os", "fields": {}},
+        {"plan": "Paper", "fields": {"of_the_future": 1}},
+        {"plan": "Paper", "fields": {"factor": []}},
+        {"plan": []},
+        {},
+    ],
+)
+def test_plans_of_another_release_fall_back_to_the_default(binary_model, tmp_path, forge, plan):
+    save(binary_model, tmp_path / "m")
+    forge(tmp_path / "m", meta={"parameters": {"n_experts": 4, "learning": plan}})
+    with pytest.warns(UserWarning, match="learning=.* cannot be restored"):
+        back = load(tmp_path / "m")
+    assert back.learning == DynamicPartitionModel().learning

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import copy
 import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -58,6 +61,16 @@ TableOutput = Annotated[
 def say(text: str) -> None:
     """Tell the person; results go to standard output, words to standard error."""
     typer.echo(text, err=True)
+
+
+@contextmanager
+def warnings_in_words() -> Iterator[None]:
+    """Say warnings as sentences, without the place in the code they come from."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    for text in dict.fromkeys(str(warning.message) for warning in caught):
+        say(f"Note: {text}")
 
 
 def parsed_size(text: str | None) -> tuple[int, int] | None:
@@ -128,7 +141,8 @@ def open_model(path: Path) -> DynamicPartitionModel:
     """Load a model."""
     from dynpart.persistence import load
 
-    return load(path)
+    with warnings_in_words():
+        return load(path)
 
 
 def nameless(model: DynamicPartitionModel) -> DynamicPartitionModel:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from dynpart.tables import Table
 
 
+SECONDS_BETWEEN_CHECKPOINTS = 5.0
+
+
 class FamilyName(StrEnum):
     """Distributions a variable may have."""
 
@@ -89,7 +92,7 @@ def command(
         verbose=0 if quiet else 1,
     )
     begun = time.monotonic()
-    _fit(model, table.values, checkpoint)
+    _learn(model, table.values, checkpoint)
     seconds = time.monotonic() - begun
     model.verbose = 0
     if table.names is not None:
@@ -109,13 +112,19 @@ def command(
         typer.echo(f"  {valid}: {_judged(model, held_out)} ({len(held_out.values)} rows)", err=True)
 
 
-def _fit(model: DynamicPartitionModel, values: Any, checkpoint: Path) -> None:
-    import inspect
+def _learn(model: DynamicPartitionModel, values: Any, checkpoint: Path) -> None:
+    """Fit, and say how to go on if it is interrupted."""
+    from dynpart.cli._shared import say, warnings_in_words
 
-    if "checkpoint" in inspect.signature(model.fit).parameters:
-        model.fit(values, checkpoint=checkpoint)  # type: ignore[call-arg]
-    else:
-        model.fit(values)
+    if checkpoint.exists():
+        say(f"{checkpoint}: going on from here")
+    try:
+        with warnings_in_words():
+            model.fit(values, checkpoint=checkpoint, every=SECONDS_BETWEEN_CHECKPOINTS)
+    except KeyboardInterrupt:
+        if checkpoint.exists():
+            say(f"{checkpoint}: keeps what was learnt; the same command with --resume goes on")
+        raise
 
 
 def _check_output(output: Path, force: bool) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynpart.persistence._container import ModelFileError
+from dynpart.persistence._extras import OPTIONAL
 
 Array = NDArray[np.float64]
 
@@ -64,8 +65,8 @@ def check_arrays(path: Any, meta: Mapping[str, Any], arrays: Mapping[str, NDArra
     gaussian = meta["family"].get("name") == "gaussian"
     if gaussian:
         shapes |= {"variances": table, "centre": (n_features,)}
-    if set(arrays) != set(shapes):
-        odd = sorted(set(arrays) ^ set(shapes))[0]
+    if set(arrays) - OPTIONAL != set(shapes):
+        odd = sorted((set(arrays) - OPTIONAL) ^ set(shapes))[0]
         verb = "holds an unknown" if odd in arrays else "lacks the"
         raise ModelFileError(f"{path} {verb} array {odd[:80]!r}")
     for name, shape in shapes.items():

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from dynpart.persistence._checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from dynpart.persistence._container import ModelFileError, plain
+from dynpart.persistence._extras import graph_arrays
 from dynpart.persistence._model import read_history
 
 if TYPE_CHECKING:
@@ -156,8 +157,13 @@ def open_journal(
     del parameters["verbose"]
     if not isinstance(parameters["random_state"], Integral):
         del parameters["random_state"]  # the seed drawn from it is in the journal
+    graph = graph_arrays(parameters.pop("connectivity", None)) or ()
     task = fingerprint(
-        parameters, n_rows=moments.n_rows, mean=moments.mean, variance=moments.variance
+        parameters,
+        n_rows=moments.n_rows,
+        mean=moments.mean,
+        variance=moments.variance,
+        **{f"graph{place}": part for place, part in enumerate(graph)},
     )
     return Journal(path, task=task, family=family, seed=seed, every=every)
 

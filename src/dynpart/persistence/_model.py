@@ -21,6 +21,7 @@ from dynpart.persistence._container import (
     read_container,
     write_container,
 )
+from dynpart.persistence._extras import pack_extras, unpack_extras
 
 if TYPE_CHECKING:
     from dynpart.estimator import DynamicPartitionModel
@@ -105,6 +106,9 @@ def save(
     if isinstance(model.family_, Gaussian):
         arrays |= {"variances": model.variances_, "centre": model.family_.centre}
     arrays = {name: np.asarray(array, dtype=np.float64) for name, array in arrays.items()}
+    more_meta, more_arrays = pack_extras(model)
+    meta |= more_meta
+    arrays |= more_arrays
     check_arrays(path, meta, arrays)
     write_container(path, meta, arrays, overwrite=overwrite)
 
@@ -153,6 +157,7 @@ def load(path: str | os.PathLike[str], *, max_bytes: int = MOST_BYTES) -> Dynami
         model.feature_names_in_ = np.asarray(meta["feature_names"], dtype=object)
     if meta["image_shape"] is not None:
         model.image_shape_ = tuple(meta["image_shape"])
+    unpack_extras(path, model, meta, arrays)
     return model
 
 
@@ -166,8 +171,13 @@ def _split_parameters(parameters: Mapping[str, Any]) -> tuple[dict[str, Any], di
     for name, value in parameters.items():
         if isinstance(value, np.generic):
             value = value.item()
+        if name == "connectivity" and value is not None:
+            continue  # its edges are arrays of the file
         if value is None or isinstance(value, str | bool | int | float):
             stored[name] = value
+        elif name == "learning" and type(value) in _plans().values():
+            fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+            stored[name] = {"plan": type(value).__name__, "fields": plain(fields)}
         elif isinstance(value, tuple) and all(isinstance(v, int | float | str) for v in value):
             stored[name] = {"tuple": list(value)}
         else:
@@ -182,17 +192,22 @@ def _unfitted(path: Any, meta: Mapping[str, Any]) -> DynamicPartitionModel:
 
     known = DynamicPartitionModel().get_params(deep=False)
     parameters: dict[str, Any] = {}
+    unknown = dict(meta["parameters_as_text"])
     for name, value in meta["parameters"].items():
         if name not in known:
             warnings.warn(f"{path}: parameter {name[:80]!r} is not known here", stacklevel=3)
         elif isinstance(value, dict):
-            parameters[name] = tuple(value["tuple"]) if list(value) == ["tuple"] else value
+            unpacked = _unpacked(value)
+            if unpacked is None:
+                unknown[name] = value
+            else:
+                parameters[name] = unpacked
         else:
             parameters[name] = number(value) if isinstance(known[name], float) else value
-    for name, text in meta["parameters_as_text"].items():
+    for name, text in unknown.items():
         warnings.warn(
-            f"{path}: {name[:80]}={str(text)[:200]} was not stored; a new fit takes the default "
-            f"{name[:80]}={known.get(name)!r}",
+            f"{path}: {name[:80]}={str(text)[:200]} cannot be restored; a new fit takes the "
+            f"default {name[:80]}={known.get(name)!r}",
             stacklevel=3,
         )
     try:
@@ -204,6 +219,27 @@ def _unfitted(path: Any, meta: Mapping[str, Any]) -> DynamicPartitionModel:
     if model.n_experts != meta["n_experts"]:
         raise ModelFileError(f"{path} contradicts itself on the number of experts")
     return model
+
+
+def _plans() -> dict[str, type]:
+    """Plans of the package, which can be kept in a file."""
+    from dynpart.learning import Annealed, Paper
+
+    return {plan.__name__: plan for plan in (Annealed, Paper)}
+
+
+def _unpacked(value: dict[str, Any]) -> Any:
+    """A parameter that JSON has no word for, or None if this version does not know it."""
+    if set(value) == {"tuple"} and isinstance(value["tuple"], list):
+        return tuple(value["tuple"])
+    if set(value) == {"plan", "fields"} and isinstance(value["fields"], dict):
+        plan = _plans().get(str(value["plan"]))
+        fields = {key: number(item) for key, item in value["fields"].items()}
+        known = {field.name for field in dataclasses.fields(plan)} if plan else set()
+        simple = all(v is None or isinstance(v, int | float | str) for v in fields.values())
+        if plan is not None and simple and set(fields) <= known:
+            return plan(**fields)
+    return None
 
 
 # -------------------------------------------------------- family and history
