@@ -241,3 +241,13 @@ def test_a_checkpoint_of_another_fit_is_not_resumed(folder, tmp_path):
     arguments = ["fit", folder / "sites.csv", "-o", tmp_path / "m", "--resume"]
     assert "another run" in run(*arguments, status=2).stderr
     assert left.exists()
+
+
+def test_pixels_learn_with_their_neighbours(folder, tmp_path):
+    model = tmp_path / "m.dynpart"
+    run("fit", folder / "pictures", "-k", 3, "-o", model, "--iterations", 5, "--neighbours")
+    assert load(model).connectivity.shape == (16, 16)
+    assert "connectivity=" in run("info", model).stdout
+    run("explain", model, folder / "pictures", "--row", 0)
+    arguments = ["fit", folder / "sites.csv", "-o", tmp_path / "n", "--neighbours"]
+    assert "needs images" in run(*arguments, status=2).stderr

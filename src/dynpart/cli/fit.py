@@ -49,6 +49,9 @@ def command(
     n_active: Annotated[
         int | None, typer.Option("--active", min=1, help="Exactly so many experts a row.")
     ] = None,
+    neighbours: Annotated[
+        bool, typer.Option("--neighbours", help="Images: let pixels learn with those beside them.")
+    ] = False,
     seed: Annotated[int, typer.Option(min=0, help="Same seed, same model.")] = 0,
     array: ArrayName = None,
     drop: Drop = None,
@@ -70,7 +73,7 @@ def command(
 
     `dynpart fit sites.csv -k 20 -o sites.dynpart`
 
-    `dynpart fit silhouettes/ --size 32x32 -k 50 --max-active 8 -o shapes.dynpart`
+    `dynpart fit silhouettes/ --size 100x100 -k 50 --neighbours -o shapes.dynpart`
 
     `dynpart fit train.npy --valid test.npy -k 100 -o digits.dynpart --resume`
     """
@@ -88,6 +91,7 @@ def command(
         n_init=n_init,
         max_active=max_active,
         n_active=n_active,
+        connectivity=_graph(table) if neighbours else None,
         random_state=seed,
         verbose=0 if quiet else 1,
     )
@@ -148,6 +152,15 @@ def _checkpoint(output: Path, resume: bool, force: bool) -> Path:
             )
         path.unlink()
     return path
+
+
+def _graph(table: Table) -> Any:
+    """Which pixels are neighbours."""
+    from sklearn.feature_extraction.image import grid_to_graph
+
+    if table.image_shape is None:
+        raise ValueError("--neighbours needs images; a table has no neighbouring variables")
+    return grid_to_graph(*table.image_shape)
 
 
 def _names(table: Table) -> Any:

@@ -41,11 +41,6 @@ def _facts(fitted: Any, n_bytes: int) -> dict[str, Any]:
     shape = getattr(fitted, "image_shape_", None)
     names = getattr(fitted, "feature_names_in_", None)
     last = fitted.history_[-1] if fitted.history_ else None
-    changed = {
-        name: value
-        for name, value in fitted.get_params(deep=False).items()
-        if value != type(fitted)().get_params(deep=False)[name]
-    }
     facts = {
         "family": fitted.family_.name,
         "n_experts": fitted.n_experts,
@@ -57,10 +52,22 @@ def _facts(fitted: Any, n_bytes: int) -> dict[str, Any]:
         "n_iterations": fitted.n_iter_,
         "nats_a_row": None if last is None else round(float(last.joint), 3),
         "rows_in_last_iteration": None if last is None else last.n_rows,
-        "parameters": changed,
+        "parameters": _changed(fitted),
         "bytes": n_bytes,
     }
     return plain({name: value for name, value in facts.items() if value is not None})
+
+
+def _changed(fitted: Any) -> dict[str, Any]:
+    """Parameters that differ from their defaults; objects by their description."""
+    usual = type(fitted)().get_params(deep=False)
+    changed: dict[str, Any] = {}
+    for name, value in fitted.get_params(deep=False).items():
+        if not isinstance(value, str | bool | int | float | None):
+            changed[name] = " ".join(repr(value).split())[:80]
+        elif value != usual[name]:
+            changed[name] = value
+    return changed
 
 
 def _worded(value: Any) -> str:
