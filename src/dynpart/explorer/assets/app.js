@@ -19,7 +19,7 @@ function repaint() {
     paintValues(pictures.data, state.x);
   }
   buildSteps();
-  buildChips();
+  buildChips(true);
   refresh();
   for (const listener of themed) listener();
 }

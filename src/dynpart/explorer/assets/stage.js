@@ -41,7 +41,7 @@ function chooseSample(n) {
     pictures.data.setAttribute("aria-label", `Data point ${sampleName(n)}`);
   }
   buildSteps();
-  buildChips();
+  buildChips(true);
   refresh();
   markSample(n);
 }
@@ -197,34 +197,38 @@ function buildSteps() {
   });
 }
 
-function buildChips() {
+// One chip per listed expert; those that are there already stay, unless all are to be made anew.
+function buildChips(anew) {
   const box = byId("chips");
+  const there = new Map(anew ? [] : [...box.children].map((chip) => [Number(chip.dataset.expert), chip]));
   const focused = document.activeElement && document.activeElement.dataset.expert;
-  box.replaceChildren();
-  for (const k of state.listed) {
-    const chip = el("button", {
-      type: "button",
-      class: "chip",
-      "data-expert": k,
-      onclick: () => toggleExpert(k),
-      onpointerenter: () => highlightExpert(k),
-      onpointerleave: () => highlightExpert(null),
-      onfocus: () => highlightExpert(k),
-      onblur: () => highlightExpert(null),
-    });
-    chip.style.setProperty("--chip", css(colorOf(k)));
-    if (isImage) {
-      const canvas = newCanvas(`Template of expert ${k}`, "thumb");
-      paintTemplate(canvas, k);
-      chip.append(canvas);
-    }
-    chip.append(
-      el("span", { class: "chip-text" }, el("b", { text: `Expert ${k}` }), el("span", { class: "share" })),
-      el("span", { class: "switch", "aria-hidden": "true" }),
-    );
-    box.append(chip);
-    if (String(k) === focused) chip.focus();
+  box.replaceChildren(...state.listed.map((k) => there.get(k) || newChip(k)));
+  const again = focused && [...box.children].find((chip) => chip.dataset.expert === focused);
+  if (again && again !== document.activeElement) again.focus();
+}
+
+function newChip(k) {
+  const chip = el("button", {
+    type: "button",
+    class: "chip",
+    "data-expert": k,
+    onclick: () => toggleExpert(k),
+    onpointerenter: () => highlightExpert(k),
+    onpointerleave: () => highlightExpert(null),
+    onfocus: () => highlightExpert(k),
+    onblur: () => highlightExpert(null),
+  });
+  chip.style.setProperty("--chip", css(colorOf(k)));
+  if (isImage) {
+    const canvas = newCanvas(`Template of expert ${k}`, "thumb");
+    paintTemplate(canvas, k);
+    chip.append(canvas);
   }
+  chip.append(
+    el("span", { class: "chip-text" }, el("b", { text: `Expert ${k}` }), el("span", { class: "share" })),
+    el("span", { class: "switch", "aria-hidden": "true" }),
+  );
+  return chip;
 }
 
 function updateChips() {
