@@ -179,9 +179,9 @@ class Annealed:
     search: ClassVar[float] = 0.7
     """Share of the iterations that search."""
     held: ClassVar[float] = 0.7
-    """Share of the search with the full floor and the smoothed pursuit."""
-    race_terms: ClassVar[float] = 4e9
-    """Terms (rows x active x experts x variables) a race may always cost."""
+    """Share of the search during which the floor is held at its full height."""
+    affordable: ClassVar[float] = 4e9
+    """Terms (rows x floor x experts x variables) of a search that may be raced."""
 
     def start(
         self, family: Family, moments: ColumnMoments, n_experts: int, rng: np.random.Generator
@@ -189,39 +189,52 @@ class Annealed:
         return random_start(family, moments, n_experts, rng, spread=0.5)
 
     def contenders(self, problem: Problem) -> list[int]:
-        """Floors to race: none, a sixth, a third and half of the experts, as far as affordable."""
-        K, most = problem.n_experts, problem.max_active
-        if self.floor is not None:
-            return [min(most, max(problem.min_active, self.floor))]
-        modest = min(math.ceil(K / 3), 12)
-        floors = [modest, 1, math.ceil(K / 6), math.ceil(K / 3), math.ceil(K / 2)]
-        within = [min(most, max(problem.min_active, floor)) for floor in floors]
-        unique = list(dict.fromkeys(within))
-        return unique if self._search_terms(problem, max(unique)) <= self.race_terms else unique[:1]
+        """Floors to race: none, a sixth, a third and half of the experts.
 
-    def _search_terms(self, problem: Problem, floor: int) -> float:
-        rows = sum(
-            (step.n_rows or problem.n_rows) * step.n_batches
-            for step in self.steps(problem, floor)
-            if step.search
-        )
-        return float(rows) * floor * problem.n_experts * problem.n_features
+        Where a race would cost too much, a third of the experts, but no more than twelve, is the
+        floor.
+        """
+        K = problem.n_experts
+        if self.floor is not None:
+            floors = [self.floor]
+        elif self._is_small(problem):
+            floors = [1, math.ceil(K / 6), math.ceil(K / 3), math.ceil(K / 2)]
+        else:
+            floors = [min(12, math.ceil(K / 3))]
+        within = [min(problem.max_active, max(problem.min_active, floor)) for floor in floors]
+        return list(dict.fromkeys(within))
+
+    def _is_small(self, problem: Problem) -> bool:
+        """Whether searching is cheap enough to be done often, and softly for long."""
+        n_search = self._n_search(problem)
+        rows = sum(math.prod(self._batches(problem, t, n_search)) for t in range(n_search))
+        floor = min(problem.max_active, math.ceil(problem.n_experts / 2))
+        return rows * floor * problem.n_experts * problem.n_features <= self.affordable
+
+    def _n_search(self, problem: Problem) -> int:
+        return math.floor(self.search * problem.n_iter)
+
+    def _batches(self, problem: Problem, t: int, n_search: int) -> tuple[int, int]:
+        """Number of batches and rows in each: from 3 to 20 rows per expert over the search."""
+        rows = math.ceil(3 * problem.n_experts * (20 / 3) ** (t / max(1, n_search - 1)))
+        return (3 if problem.n_rows >= 2 * rows else 1), min(problem.n_rows, rows)
 
     def steps(self, problem: Problem, floor: int) -> list[Step]:
         K, n_iter = problem.n_experts, problem.n_iter
-        n_search = math.floor(self.search * n_iter)
+        n_search = self._n_search(problem)
         low = max(problem.min_active, math.ceil(floor / 2))
         search_bound, final_bound = math.log2(8 * K), math.log2(max(8 * K, problem.n_rows / 8))
+        soft = self.held if self._is_small(problem) else 0.4
 
         def search_step(t: int) -> Step:
             u = t / max(1, n_search - 1)
             fall = max(0.0, (u - self.held) / (1 - self.held))
-            rows = math.ceil(3 * K * (20 / 3) ** u)
+            n_batches, rows = self._batches(problem, t, n_search)
             return Step(
-                n_rows=min(problem.n_rows, rows),
-                n_batches=3 if problem.n_rows >= 2 * rows else 1,
+                n_rows=rows,
+                n_batches=n_batches,
                 min_active=round(floor + (low - floor) * fall),
-                smoothed=u <= self.held,
+                smoothed=u <= soft,
                 log2_bound=1 + (search_bound - 1) * u,
                 n_updates=2,
                 search=True,
@@ -229,7 +242,7 @@ class Annealed:
 
         def polish_step(t: int) -> Step:
             left = (n_iter - t) / (n_iter - n_search)
-            rows = 100 * K
+            rows = 60 * K
             by_batches = problem.n_rows >= 3 * rows and t < n_iter - 1
             return Step(
                 n_rows=rows if by_batches else None,

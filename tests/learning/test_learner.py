@@ -1,0 +1,238 @@
+"""The learner: laws of an iteration, the race, renewal, connectivity, early stop."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+from scipy.linalg import expm
+from scipy.ndimage import gaussian_filter
+from scipy.sparse.csgraph import laplacian
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.feature_extraction.image import grid_to_graph
+
+from dynpart import DynamicPartitionModel
+from dynpart.datasets import bars_recovered, make_bars, make_pairs, pairs_recovered
+from dynpart.engines import Codes, CodeSummary, Experts, PursuitRule, make_engine
+from dynpart.families import column_moments, make_family
+from dynpart.learning import Annealed, LearnerState, Problem, Step, Task, iterate
+from dynpart.learning._connectivity import check_connectivity, diffusion, neighbourly
+from dynpart.learning._diagnosis import complaints
+from dynpart.learning._learner import break_ties, within_bound
+from dynpart.learning._objective import joint_objective, log_prior, penalised_objective
+from dynpart.learning._renewal import idle_experts, renew
+
+REFERENCE = make_engine("reference")
+
+
+def make_task(X, *, diffuse=None, max_active=4):
+    return Task(REFERENCE, X, column_moments(X), 1, max_active, diffuse)
+
+
+def start_for(task, n_experts=4, seed=0):
+    family = make_family("auto", task.moments)
+    return Annealed().start(family, task.moments, n_experts, np.random.default_rng(seed))
+
+
+def last(states):
+    *_, state = states
+    return state
+
+
+def some_steps(n_iter=4, **changes):
+    return [Step(n_updates=2, min_active=2, log2_bound=4.0, **changes)] * n_iter
+
+
+@given(st.integers(0, 2**32 - 1), st.booleans())
+def test_permuting_variables_and_graph_permutes_what_is_learnt(seed, with_graph):
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 2, (30, 6)).astype(np.uint8)
+    graph = grid_to_graph(2, 3).toarray() if with_graph else np.zeros((6, 6))
+    shuffle = rng.permutation(6)
+    results = []
+    for columns in (np.arange(6), shuffle):
+        diffuse = diffusion(check_connectivity(graph[np.ix_(columns, columns)], 6), 1.0)
+        task = make_task(X[:, columns], diffuse=diffuse)
+        start = start_for(make_task(X), seed=seed)
+        start = Experts(start.family, start.eta[:, :, columns], start.log2_expertise[:, columns])
+        state = last(iterate(task, Annealed(), LearnerState(start), some_steps(2), seed=1))
+        results.append(state.experts)
+    np.testing.assert_allclose(results[1].eta, results[0].eta[:, :, shuffle], atol=1e-6)
+
+
+def test_an_empty_graph_changes_nothing():
+    X = make_bars(4, 200, random_state=0)
+    plain = DynamicPartitionModel(6, max_iter=6, random_state=0).fit(X)
+    empty = sparse.csr_array((16, 16))
+    same = DynamicPartitionModel(6, max_iter=6, random_state=0, connectivity=empty).fit(X)
+    np.testing.assert_array_equal(plain.means_, same.means_)
+    np.testing.assert_array_equal(plain.expertise_, same.expertise_)
+
+
+def test_diffusion_is_the_heat_kernel_of_the_graph():
+    rng = np.random.default_rng(0)
+    weights = sparse.random(12, 12, 0.3, random_state=0).toarray()
+    graph = check_connectivity(weights, 12)
+    L = laplacian(graph.toarray())
+    values = rng.normal(size=(2, 12))
+    for radius in (0.3, 1.0, 4.0):
+        exact = values @ expm(-(radius**2) / 2 * L)
+        np.testing.assert_allclose(diffusion(graph, radius)(values), exact, atol=1e-4)
+
+
+def test_diffusion_on_a_grid_is_nearly_a_gaussian_blur():
+    picture = np.zeros((31, 33))
+    picture[15, 16] = 1.0
+    graph = check_connectivity(grid_to_graph(31, 33), 31 * 33)
+    blurred = diffusion(graph, 3.0)(picture.reshape(1, -1)).reshape(31, 33)
+    gaussian = gaussian_filter(picture, 3.0, truncate=6)
+    # pixels are not points: at the peak the two differ by 1 / (8 radius^2) on each axis
+    np.testing.assert_allclose(blurred, gaussian, atol=0.04 * gaussian.max())
+
+
+def test_connectivity_makes_expertise_smoother():
+    """Two halves of a picture switch on and off; noise hides who is expert for which half."""
+    rng = np.random.default_rng(0)
+    halves = rng.integers(0, 2, (60, 1, 2)).repeat(6, axis=2)
+    X = (halves ^ (rng.uniform(size=(60, 12, 12)) < 0.3)).reshape(60, 144).astype(np.uint8)
+    blur = diffusion(check_connectivity(grid_to_graph(12, 12), 144), 2.0)
+
+    def roughness(diffuse):
+        task = make_task(X, diffuse=diffuse)
+        state = last(
+            iterate(task, Annealed(), LearnerState(start_for(task)), some_steps(6), seed=0)
+        )
+        level = state.experts.log2_expertise.reshape(4, 12, 12)
+        return np.abs(np.diff(level, axis=1)).mean() / level.std()
+
+    assert roughness(blur) < 0.5 * roughness(None)
+
+
+@pytest.mark.parametrize(
+    ("graph", "message"),
+    [
+        (np.eye(3), r"shape \(4, 4\)"),
+        (-np.ones((4, 4)), "at least 0"),
+        (np.full((4, 4), np.nan), "finite"),
+    ],
+)
+def test_bad_graphs_are_named(graph, message):
+    with pytest.raises(ValueError, match=f"connectivity must.*{message}"):
+        neighbourly(graph, 4)
+
+
+@given(st.integers(0, 2**32 - 1), st.floats(0.1, 5))
+def test_the_bound_keeps_the_order(seed, bound):
+    level = np.random.default_rng(seed).normal(0, 4, (5, 3))
+    held = within_bound(level, bound)
+    assert np.abs(held).max() <= bound + 1e-9
+    np.testing.assert_array_equal(held.argsort(axis=0), level.argsort(axis=0))
+
+
+def test_ties_go_to_the_more_confident_expert():
+    family = make_family("auto", column_moments(np.eye(2)))
+    eta = np.array([[[0.5, 0.1], [0.9, 0.4]]])
+    settled = break_ties(Experts(family, eta, np.zeros((2, 2))))
+    np.testing.assert_array_equal(settled.ranks, [[1, 0], [0, 1]])
+
+
+def test_a_stopped_run_goes_on_as_if_it_had_not_been():
+    X = make_bars(4, 100, random_state=0)
+    task, plan = make_task(X), Annealed()
+    steps = plan.steps(Problem(100, 16, 4, 9, 1, 4), 2)
+    states = list(iterate(task, plan, LearnerState(start_for(task)), steps, seed=3))
+    resumed = last(iterate(task, plan, states[3], steps, seed=3))
+    np.testing.assert_array_equal(resumed.experts.eta, states[-1].experts.eta)
+    assert resumed.history == states[-1].history
+
+
+def test_learning_stops_when_nothing_moves_but_never_in_the_search():
+    X = make_pairs(3)
+    fit = DynamicPartitionModel(6, max_iter=40, random_state=0, tol=10.0).fit(X)
+    searches = sum(record.step.search for record in fit.history_)
+    assert fit.n_iter_ == searches + 1 < 40
+    full = DynamicPartitionModel(6, max_iter=40, random_state=0, tol=0.0).fit(X)
+    assert full.n_iter_ == 40
+
+
+def test_objectives_are_what_they_say():
+    summary = CodeSummary(10, np.array([5, 0, 10]), -20.0)
+    p = np.array([5.5, 0.5, 10.5]) / 11
+    h = np.zeros((10, 3))
+    h[:5, 0] = h[:, 2] = 1
+    expected = (-20.0 + log_prior(h, p).sum()) / 10
+    assert joint_objective(summary) == pytest.approx(expected)
+    family = make_family("auto", column_moments(np.eye(2)))
+    experts = Experts(family, np.full((1, 3, 2), 0.3), np.zeros((3, 2)))
+    prior = 6 * (0.5 * np.log(0.3) + 0.5 * np.log(0.7))
+    found = penalised_objective(summary, experts, np.full((1, 2), 0.5), 2.0, 10)
+    assert found == pytest.approx(-2.0 + 2.0 * prior / 10)
+
+
+def test_idle_experts_are_renewed_when_that_explains_more():
+    """Three of eight experts insist that all pixels are on: nobody ever asks them again."""
+    X = make_bars(4, 400, random_state=0)
+    task, plan = make_task(X, max_active=8), Annealed()
+    steps = plan.steps(Problem(400, 16, 8, 20, 1, 8), 2)
+    start = LearnerState(start_for(task, n_experts=8, seed=1))
+    state = last(iterate(task, plan, start, steps, seed=0))
+    eta, level = state.experts.eta.copy(), state.experts.log2_expertise.copy()
+    eta[:, :3], level[:3] = 0.9999, level.max()
+    crippled = replace(state, experts=Experts(state.experts.family, eta, level))
+
+    def codes(experts):
+        return REFERENCE.pursue(X, experts, PursuitRule(1, 8, np.zeros(8)))
+
+    assert set(idle_experts(codes(crippled.experts).summary(8).usage)) >= {0, 1, 2}
+    renewed = renew(task, plan, crippled, steps[-1], X, 400, seed=0)
+    after = codes(renewed.experts)
+    assert after.log_likelihood.sum() > codes(crippled.experts).log_likelihood.sum()
+    assert len(idle_experts(after.summary(8).usage)) < 3
+
+
+def test_renewal_leaves_a_good_model_alone():
+    X = make_pairs(4)
+    model = DynamicPartitionModel(8, random_state=0).fit(X)
+    state = LearnerState(model._experts())
+    task = make_task(X, max_active=8)
+    assert renew(task, Annealed(), state, Step(n_updates=2), X, len(X), seed=0) is state
+
+
+def test_complaints_name_what_went_wrong():
+    family = make_family("auto", column_moments(np.eye(2)))
+    experts = Experts(family, np.full((1, 4, 2), 0.5), np.zeros((4, 2)))
+    one_each = Codes(np.zeros((20, 1), dtype=int), np.zeros(20)).summary(4)
+    found = complaints(one_each, experts, (), 4)
+    assert any("one active expert in every row" in text for text in found)
+    assert any("3 of 4 experts are never used" in text for text in found)
+    assert complaints(CodeSummary(20, np.array([9, 8, 7, 9]), 0.0), experts, (), 4) == []
+
+
+def test_a_collapse_is_warned_about():
+    X = np.repeat(np.eye(6, dtype=np.uint8), 20, axis=0)
+    with pytest.warns(ConvergenceWarning, match="experts are never used"):
+        DynamicPartitionModel(12, random_state=0, max_iter=5, learning="paper").fit(X)
+
+
+def test_the_race_is_kept_and_explained(capsys):
+    model = DynamicPartitionModel(10, random_state=0, max_iter=12, verbose=1).fit(make_pairs(5))
+    race = model.adaptation_
+    assert {c.floor for c in race.contenders} == {1, 2, 4, 5}
+    assert race.floor == max(race.contenders, key=lambda c: c.score).floor
+    assert "won the race" in capsys.readouterr().err
+
+
+def test_factors_are_found_with_one_set_of_defaults():
+    """Five pairs and bars, a few seeds each: the full count is in benchmarks/quality.py."""
+    X = make_pairs(5)
+    found = [
+        pairs_recovered(DynamicPartitionModel(10, random_state=seed).fit(X).means_).all()
+        for seed in range(10)
+    ]
+    assert np.mean(found) >= 0.9
+    bars = make_bars(5, 1000, random_state=0)
+    model = DynamicPartitionModel(12, max_iter=60, random_state=0).fit(bars)
+    H = model.transform(bars)
+    assert bars_recovered(model.means_, model.partition(H)).all()
