@@ -103,6 +103,12 @@ function closeOnBackdrop(dialog) {
 
 readTheme();
 document.body.classList.toggle("tables", !isImage);
+if (isImage) {
+  // Heights of what is not drawn yet, so that links into the page land where they should.
+  const slope = raw.image[0] / raw.image[1];
+  document.body.style.setProperty("--card-height", `${Math.round(66 * slope + 32)}px`);
+  document.body.style.setProperty("--thumb-height", `${Math.round(55 * slope + 2)}px`);
+}
 buildFacts();
 buildPictures();
 buildGallery();
