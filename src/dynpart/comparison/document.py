@@ -110,10 +110,10 @@ def draw(folder: Path, problem: Problem, rows: Sequence[Row]) -> list[Path]:
     paths = []
     if any(result.curve for result in firsts):
         paths.append(folder / f"{problem.name}-rate-distortion.png")
-        plot_rate_distortion(problem, firsts).savefig(paths[-1])
+        plot_rate_distortion(problem, firsts).savefig(paths[-1], bbox_inches="tight")
     templates = {_title(r): load_templates(folder, r) for r in firsts}
     paths.append(folder / f"{problem.name}-templates.png")
-    plot_all_templates(problem, templates).savefig(paths[-1])
+    plot_all_templates(problem, templates).savefig(paths[-1], bbox_inches="tight")
     return paths
 
 

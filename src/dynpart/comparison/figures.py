@@ -125,6 +125,6 @@ def _galleries(figure: Figure, templates: Mapping[str, NDArray], shape: tuple[in
 
 def _shades(values: NDArray) -> NDArray:
     """Values in [0, 1]: probabilities as they are, signed weights around a middle gray."""
-    if values.min() >= 0:
+    if values.min() >= -0.01:  # rounding
         return values / max(1.0, values.max())
     return 0.5 + 0.5 * values / np.abs(values).max()
