@@ -250,3 +250,14 @@ def test_more_experts_than_rows_leaves_dead_ones_harmless(pairs):
     assert np.isfinite(model.means_).all()
     assert (model.activation_probabilities_ > 0).all()
     assert (model.inverse_transform(model.transform(pairs[:3])) > 0.5).shape == (3, 10)
+
+
+def test_threads_change_no_result_and_progress_changes_no_code(grey, grey_model, capsys):
+    for n_jobs in (1, 2, -1):
+        model = DynamicPartitionModel(8, random_state=0, max_iter=10, n_jobs=n_jobs).fit(grey)
+        np.testing.assert_array_equal(model.means_, grey_model.means_)
+    watched = model.set_params(verbose=1).transform(grey)
+    assert "Encoding" in capsys.readouterr().err
+    np.testing.assert_array_equal(watched, grey_model.transform(grey))
+    with pytest.raises(ValueError, match="n_jobs"):
+        DynamicPartitionModel(n_jobs=0).fit(grey)

@@ -20,7 +20,7 @@ from sklearn.base import (
 )
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils._param_validation import HasMethods, Interval, Options, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dynpart.composition import compose_hard, owners
@@ -32,7 +32,7 @@ from dynpart.learning._connectivity import neighbourly
 from dynpart.learning._diagnosis import complaints
 from dynpart.learning._objective import activation_probabilities, log_prior
 from dynpart.persistence import open_journal
-from dynpart.progress import fit_progress
+from dynpart.progress import fit_progress, rows_progress
 from dynpart.sources import DTYPES, Data, is_dask_array, is_source, open_data, open_table
 from dynpart.streaming import Course, Stream, advance, begin, resume
 from dynpart.validation import check_codes, check_limits, check_width, checked_moments
@@ -106,6 +106,8 @@ class DynamicPartitionModel(
         of the data, in an iteration over all rows; the search before is never cut short.
     engine : {"auto", "cpu", "reference"}, default="auto"
         Where the computation runs; "auto" takes compiled kernels on all cores.
+    n_jobs : int, default=None
+        Threads of the CPU engine. None takes what Numba and threadpoolctl allow, -1 all cores.
     random_state : int, RandomState instance or None, default=None
         Determines the starts and the rows drawn in early iterations.
     verbose : int, default=0
@@ -170,6 +172,7 @@ class DynamicPartitionModel(
         "connectivity": ["array-like", "sparse matrix", None],
         "tol": [Interval(Real, 0, None, closed="left")],
         "engine": [StrOptions(set(ENGINES))],
+        "n_jobs": [Interval(Integral, 1, None, closed="left"), Options(Integral, {-1}), None],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
@@ -199,6 +202,7 @@ class DynamicPartitionModel(
         connectivity: Any = None,
         tol: float = 1e-5,
         engine: str = "auto",
+        n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
     ) -> None:
@@ -216,6 +220,7 @@ class DynamicPartitionModel(
         self.connectivity = connectivity
         self.tol = tol
         self.engine = engine
+        self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
 
@@ -338,9 +343,13 @@ class DynamicPartitionModel(
         if not fitted:
             self.family_ = make_family(self.family, moments, variance_floor=self.variance_floor)
         self.family_.check(rows)
-        limits = self._limits()
         course = Course(
-            make_engine(self.engine), self._plan(), self.n_experts, self.max_iter, *limits
+            make_engine(self.engine, self.n_jobs),
+            self._plan(),
+            self.n_experts,
+            self.max_iter,
+            *self._limits(),
+            diffuse=neighbourly(self.connectivity, self.n_features_in_),
         )
         stream: Stream | None = getattr(self, "_stream", None)
         if stream is None and fitted:
@@ -354,7 +363,7 @@ class DynamicPartitionModel(
         return self
 
     def _open(self, X: Any) -> Data:
-        engine = make_engine(self.engine)
+        engine = make_engine(self.engine, self.n_jobs)
         if is_source(X):
             data = open_data(X, engine)
             validate_data(self, data.head, dtype=DTYPES)
@@ -561,8 +570,17 @@ class DynamicPartitionModel(
 
     def _encode(self, X: ArrayLike) -> tuple[NDArray, Codes]:
         rows = self._checked_rows(X)
+        engine, experts = make_engine(self.engine, self.n_jobs), self._experts()
         rule = self._rule(self.activation_probabilities_)
-        return rows, make_engine(self.engine).pursue(rows, self._experts(), rule)
+        with rows_progress(self.verbose, len(rows)) as advance:
+            if advance is None:
+                return rows, engine.pursue(rows, experts, rule)
+            parts = []
+            for block in row_blocks(*rows.shape):
+                parts.append(engine.pursue(rows[block], experts, rule))
+                advance(len(rows[block]))
+        order = np.concatenate([part.order for part in parts])
+        return rows, Codes(order, np.concatenate([part.log_likelihood for part in parts]))
 
     def _codes(self, X: ArrayLike) -> NDArray[np.uint8]:
         return self._encode(X)[1].active(self.n_experts).astype(np.uint8)

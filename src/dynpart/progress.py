@@ -24,10 +24,10 @@ def fit_progress(
 
 
 @contextmanager
-def rows_progress(verbose: int, n_rows: int) -> Iterator[Callable[[int], None]]:
-    """Yield what to call with each finished number of rows."""
+def rows_progress(verbose: int, n_rows: int) -> Iterator[Callable[[int], None] | None]:
+    """Yield what to call with each finished number of rows; None if nobody watches."""
     if not verbose:
-        yield lambda n: None
+        yield None
     else:
         with _bar("Encoding", n_rows) as advance:
             yield lambda n: advance(n, "")

@@ -28,7 +28,7 @@ __all__ = [
 ENGINES = ("auto", "cpu", "reference")
 
 
-def make_engine(name: str = "auto") -> Engine:
+def make_engine(name: str = "auto", n_jobs: int | None = None) -> Engine:
     """Build the engine called `name`.
 
     Parameters
@@ -36,6 +36,8 @@ def make_engine(name: str = "auto") -> Engine:
     name : {"auto", "cpu", "reference"}
         "cpu" runs compiled kernels on all cores; "reference" is the readable specification in
         NumPy; "auto" means "cpu".
+    n_jobs : int, default=None
+        Threads of the CPU engine: None takes what Numba and threadpoolctl allow, -1 all cores.
 
     Returns
     -------
@@ -48,9 +50,11 @@ def make_engine(name: str = "auto") -> Engine:
     'reference'
     """
     if name in ("auto", "cpu"):
+        from joblib import effective_n_jobs
+
         from dynpart.engines.cpu import CpuEngine
 
-        return CpuEngine()
+        return CpuEngine(n_threads=effective_n_jobs(n_jobs) if n_jobs is not None else None)
     if name == "reference":
         from dynpart.engines.reference import ReferenceEngine
 
