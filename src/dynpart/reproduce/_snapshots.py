@@ -71,7 +71,7 @@ def snapshots(
         With an integer `random_state`.
     X : ndarray of shape (n_rows, n_features)
     iterations : iterable of int
-        0 is the start. Those beyond the last iteration are left out.
+        0 is the start. For one beyond the end, the end is taken, under its own number.
 
     Returns
     -------
@@ -85,8 +85,8 @@ def snapshots(
     )
     fitted = clone(model).set_params(learning=plan, verbose=0).fit(X)
     # Of several starts, the one that was kept ends where the model does.
-    kept = next(run for run in reversed(plan.runs) if np.allclose(run[-1], fitted.means_))
+    kept = min(plan.runs, key=lambda run: float(np.abs(run[-1] - fitted.means_).max()))
     steps = [record.step for record in fitted.history_]
     updates = [step.n_updates * (step.n_batches if step.n_rows else 1) for step in steps]
     position = np.concatenate([[0], np.cumsum(updates)])
-    return {t: kept[position[t]] for t in wanted if t < len(position)}
+    return {t: kept[position[t]] for t in sorted({min(t, len(steps)) for t in wanted})}
