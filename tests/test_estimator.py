@@ -10,9 +10,9 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from dynpart import DynamicPartitionModel
+from dynpart import DynamicPartitionModel, load
 from dynpart.datasets import make_pairs, pairs_recovered
-from dynpart.learning import Paper
+from dynpart.learning import Annealed, Paper
 
 
 @parametrize_with_checks([DynamicPartitionModel(), DynamicPartitionModel(n_experts=3, n_active=2)])
@@ -261,3 +261,40 @@ def test_threads_change_no_result_and_progress_changes_no_code(grey, grey_model,
     np.testing.assert_array_equal(watched, grey_model.transform(grey))
     with pytest.raises(ValueError, match="n_jobs"):
         DynamicPartitionModel(n_jobs=0).fit(grey)
+
+
+def test_a_saved_model_comes_back(tmp_path, grey, grey_model):
+    path = tmp_path / "grey.dynpart"
+    grey_model.save(path)
+    again = load(path)
+    np.testing.assert_array_equal(again.transform(grey), grey_model.transform(grey))
+    np.testing.assert_array_equal(again.score_samples(grey), grey_model.score_samples(grey))
+    with pytest.raises(FileExistsError):
+        grey_model.save(path, overwrite=False)
+
+
+def test_a_checkpoint_is_taken_up_to_the_last_bit(tmp_path, grey, grey_model):
+    path = tmp_path / "fit.checkpoint"
+
+    class Interrupted(Exception):
+        pass
+
+    class Stopping(Annealed):
+        def expertise_change(self, evidence, n_rows):
+            nonlocal left
+            left -= 1
+            if left == 0:
+                raise Interrupted
+            return super().expertise_change(evidence, n_rows)
+
+        def __repr__(self):
+            return "Stopping()"
+
+    left = 150
+    model = DynamicPartitionModel(8, random_state=0, max_iter=10, learning=Stopping())
+    with pytest.raises(Interrupted):
+        model.fit(grey, checkpoint=path, every=0)
+    model.fit(grey, checkpoint=path, every=0)
+    np.testing.assert_array_equal(model.means_, grey_model.means_)
+    np.testing.assert_array_equal(model.expertise_, grey_model.expertise_)
+    assert model.history_ == grey_model.history_

@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dynpart.estimator import DynamicPartitionModel
+    from dynpart.persistence import load
 
 __version__ = "0.1.0"
 
-__all__ = ["DynamicPartitionModel", "__version__"]
+__all__ = ["DynamicPartitionModel", "__version__", "load"]
 
 # Public name -> module that defines it.
-_LAZY = {"DynamicPartitionModel": "dynpart.estimator"}
+_LAZY = {"DynamicPartitionModel": "dynpart.estimator", "load": "dynpart.persistence"}
 
 
 def __getattr__(name: str) -> Any:

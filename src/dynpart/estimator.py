@@ -31,7 +31,7 @@ from dynpart.learning import Annealed, IterationRecord, Paper, Plan, Task, fit_e
 from dynpart.learning._connectivity import neighbourly
 from dynpart.learning._diagnosis import complaints
 from dynpart.learning._objective import activation_probabilities, log_prior
-from dynpart.persistence import open_journal
+from dynpart.persistence import open_journal, save
 from dynpart.progress import fit_progress, rows_progress
 from dynpart.sources import DTYPES, Data, is_dask_array, is_source, open_data, open_table
 from dynpart.streaming import Course, Stream, advance, begin, resume
@@ -544,6 +544,17 @@ class DynamicPartitionModel(
         experts = self._experts()
         eta = compose_hard(experts.eta, owners(experts.ranks, active))
         return experts.family.draw(eta, rng)
+
+    def save(self, path: str | PathLike[str], *, overwrite: bool = True) -> None:
+        """Write the fitted model to a file that :func:`dynpart.load` reads, whole or not at all.
+
+        Parameters
+        ----------
+        path : path-like
+        overwrite : bool, default=True
+            Whether an existing file may be replaced.
+        """
+        save(self, path, overwrite=overwrite)
 
     # ---------------------------------------------------------------- inside
 
