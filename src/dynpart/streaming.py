@@ -19,7 +19,7 @@ learns from every batch, and the one that best explains the next batch, not seen
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -267,7 +267,7 @@ class Stream:
 
     @property
     def leader(self) -> Runner:
-        """The winner; during the race the plan's favourite."""
+        """The winner; during the race whoever explained the last batch best."""
         return self.runners[0]
 
     @property
@@ -298,6 +298,9 @@ class Course:
         Steps of the plan.
     min_active, max_active : int
         Limits on active experts per row, on top of the plan's own floor.
+    diffuse : callable or None
+        Lets evidence flow between neighbouring variables; takes and returns (n_experts,
+        n_features).
     """
 
     engine: Engine
@@ -306,6 +309,7 @@ class Course:
     n_settle: int
     min_active: int
     max_active: int
+    diffuse: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None
 
     def problem(self, moments: ColumnMoments) -> Problem:
         """What the plan may know."""
@@ -333,8 +337,7 @@ def begin(course: Course, family: Family, moments: ColumnMoments, seed: int) -> 
 
 def resume(course: Course, experts: Experts, moments: ColumnMoments) -> Stream:
     """A stream that goes on from experts learnt from rows with these column moments."""
-    floor = course.plan.contenders(course.problem(moments))[0]
-    return Stream((Runner(experts, floor),), moments, n_batches=course.n_settle)
+    return Stream((Runner(experts, course.min_active),), moments, n_batches=course.n_settle)
 
 
 def advance(course: Course, stream: Stream, rows: NDArray, moments: ColumnMoments) -> Stream:
@@ -358,17 +361,10 @@ def advance(course: Course, stream: Stream, rows: NDArray, moments: ColumnMoment
     if t >= _n_search(course.plan.steps(course.problem(seen), runners[0].floor)):
         runners = (_winner(course, runners, rows, seen),)
     runs = [_advance(course, runner, rows, seen, t) for runner in runners]
-    leader, summary, step = runs[0]
-    record = IterationRecord(
-        iteration=len(stream.history),
-        n_rows=summary.n_rows,
-        joint=joint_objective(summary),
-        penalised=_penalised(course, runners[0].experts, summary, seen),
-        mean_active=float(summary.usage.sum() / summary.n_rows),
-        **_changes(runners[0].experts, leader.experts, seen),
-        step=step,
-    )
-    return Stream(tuple(run[0] for run in runs), seen, (*stream.history, record), t + 1)
+    # Whoever explains this batch best leads for now.
+    runs.sort(key=lambda run: run[1].penalised, reverse=True)
+    record = replace(runs[0][1], iteration=len(stream.history))
+    return Stream(tuple(runner for runner, _ in runs), seen, (*stream.history, record), t + 1)
 
 
 def _n_search(steps: list[Step]) -> int:
@@ -406,7 +402,7 @@ def _changes(before: Experts, after: Experts, moments: ColumnMoments) -> dict[st
 
 def _advance(
     course: Course, runner: Runner, rows: NDArray, moments: ColumnMoments, t: int
-) -> tuple[Runner, CodeSummary, Step]:
+) -> tuple[Runner, IterationRecord]:
     steps = course.plan.steps(course.problem(moments), runner.floor)
     step = steps[min(t, len(steps) - 1)]
     gamma = (1 + max(0, t - _n_search(steps))) ** -DECAY
@@ -416,8 +412,20 @@ def _advance(
     n_before = moments.n_rows - sums.codes.n_rows
     before = runner.averages or Averages.before(sums, experts, n_before)
     averages = before.moved(sums, gamma)
-    blended = replace(sums, responsibility=averages.as_sums())
-    experts = update(
+    evidence = sums.gradient
+    if course.diffuse is not None:
+        evidence = GradientSums(course.diffuse(evidence.first), course.diffuse(evidence.second))
+    blended = replace(sums, gradient=evidence, responsibility=averages.as_sums())
+    after = update(
         experts, blended, moments, plan=course.plan, log2_bound=step.log2_bound, step=gamma
     )
-    return Runner(experts, runner.floor, averages), sums.codes, step
+    record = IterationRecord(
+        iteration=t,
+        n_rows=sums.codes.n_rows,
+        joint=joint_objective(sums.codes),
+        penalised=_penalised(course, experts, sums.codes, moments),
+        mean_active=float(sums.codes.usage.sum() / sums.codes.n_rows),
+        **_changes(experts, after, moments),
+        step=step,
+    )
+    return Runner(after, runner.floor, averages), record

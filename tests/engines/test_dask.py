@@ -18,6 +18,7 @@ from dynpart.families import make_family
 from dynpart.learning import Annealed, Task, fit_experts
 from dynpart.sources import cut, is_source, open_data
 
+dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
 da = pytest.importorskip("dask.array")
 
@@ -44,13 +45,16 @@ class SlowEngine:
 
 
 def two_workers():
-    return distributed.LocalCluster(
-        n_workers=2,
-        threads_per_worker=1,
-        processes=True,
-        dashboard_address=":0",
-        silence_logs=50,
-    )
+    """Two processes of one thread each, that keep next to nothing in memory and spill the rest."""
+    with dask.config.set({"distributed.worker.memory.target": 1e-6}):
+        return distributed.LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            processes=True,
+            memory_limit="2GB",
+            dashboard_address=":0",
+            silence_logs=50,
+        )
 
 
 @pytest.fixture(scope="module")
@@ -122,6 +126,7 @@ def test_codes_stay_where_the_rows_are(client, table, expected):
     data = open_data(da.from_array(table, chunks=(BLOCK, -1)), INNER)
     codes = data.engine.pursue(data.rows, expected.experts, PursuitRule(1, 10, np.zeros(10)))
     distributed.wait(codes.parts)
+    assert all(client.run(lambda dask_worker: len(dask_worker.data.slow)).values())  # spilled
     held = client.run(lambda dask_worker: set(dask_worker.data)).values()
     for block, part in zip(data.rows.blocks, codes.parts, strict=True):
         assert any({block.key, part.key} <= keys for keys in held)
