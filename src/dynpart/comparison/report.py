@@ -174,9 +174,21 @@ def _for_gray(column: Column) -> Column:
 
 
 def _seeds(seeds: Sequence[int]) -> str:
-    if len(seeds) > 2 and list(seeds) == list(range(seeds[0], seeds[-1] + 1)):
-        return f"{seeds[0]}–{seeds[-1]}"
-    return ", ".join(map(str, seeds))
+    """Seeds with runs of neighbours written as ranges.
+
+    Examples
+    --------
+    >>> _seeds([0, 1, 2, 7, 9, 10])
+    '0–2, 7, 9, 10'
+    """
+    runs: list[list[int]] = []
+    for seed in seeds:
+        if runs and seed == runs[-1][-1] + 1:
+            runs[-1].append(seed)
+        else:
+            runs.append([seed])
+    texts = [f"{r[0]}–{r[-1]}" if len(r) > 2 else ", ".join(map(str, r)) for r in runs]
+    return ", ".join(texts)
 
 
 def terminal_table(title: str, headings: Sequence[str], lines: Sequence[Sequence[str]]) -> Table:
