@@ -12,7 +12,9 @@ which gets the same rows and as many threads as there are workers.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
+import os
 import platform
 import resource
 import subprocess
@@ -202,23 +204,32 @@ def measure(kind: str, n_rows: int, n_workers: int) -> dict:
     return json.loads(answer.stdout.splitlines()[-1])
 
 
+def case_of(result: dict) -> tuple:
+    return tuple(result[name] for name in ("kind", "n_rows", "n_workers"))
+
+
+def ratio(dask: dict, plain: dict, name: str) -> str:
+    return f"{dask[name] / plain[name]:.2f}" if plain else ""
+
+
 def table(results: list[dict]) -> str:
     """The measurements in Markdown."""
-    found = {(r["kind"], r["n_rows"], r["n_workers"]): r for r in results}
+    found = {case_of(result): result for result in results}
     lines = [
         "| rows | workers | iteration, plain | iteration, Dask | ratio (clock) | ratio (processor) "
         "| drawn rows, Dask | per worker | driver | moved an iteration | driver's processor |",
         "|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for n_rows, n_workers in sorted({(r["n_rows"], r["n_workers"]) for r in results}):
-        plain, dask = (found.get((kind, n_rows, n_workers)) for kind in ("plain", "dask"))
-        if plain is None or dask is None:
+        plain, dask = (found.get((kind, n_rows, n_workers), {}) for kind in ("plain", "dask"))
+        if not dask:
             continue
+        ratios = [ratio(dask, plain, name) for name in ("iteration_s", "cpu_s")]
+        plain_s = f"{plain['iteration_s']:.1f} s" if plain else "not measured"
         lines.append(
-            f"| {n_rows:,} | {n_workers} | {plain['iteration_s']:.2f} s "
-            f"| {dask['iteration_s']:.2f} s | {dask['iteration_s'] / plain['iteration_s']:.2f} "
-            f"| {dask['cpu_s'] / plain['cpu_s']:.2f} "
-            f"| {dask['drawn_s']:.2f} s | {dask['worker_mb']:.0f} MB | {dask['driver_mb']:.0f} MB "
+            f"| {n_rows:,} | {n_workers} | {plain_s} | {dask['iteration_s']:.1f} s "
+            f"| {ratios[0]} | {ratios[1]} | {dask['drawn_s']:.2f} s "
+            f"| {dask['worker_mb']:.0f} MB | {dask['driver_mb']:.0f} MB "
             f"| {dask['moved']['network'] / 1e6:.1f} MB | {dask['driver_cpu_s']:.2f} s |"
         )
     return "\n".join(lines)
@@ -248,18 +259,13 @@ def main() -> None:
         return
     kept = RESULTS.exists() and (options.append or options.table)
     results = json.loads(RESULTS.read_text())["results"] if kept else []
-    if not options.table:
-        for n_rows in map(int, options.rows):
-            for n_workers in options.workers:
-                for kind in options.kinds:
-                    result = measure(kind, n_rows, n_workers)
-                    print(json.dumps(result), flush=True)
-                    same = (kind, n_rows, n_workers)
-                    key = ("kind", "n_rows", "n_workers")
-                    results = [r for r in results if tuple(r[k] for k in key) != same]
-                    results.append(result)
+    cases = itertools.product(map(int, options.rows), options.workers, options.kinds)
+    for n_rows, n_workers, kind in () if options.table else cases:
+        result = measure(kind, n_rows, n_workers)
+        print(json.dumps(result), flush=True)
+        results = [r for r in results if case_of(r) != case_of(result)] + [result]
         RESULTS.parent.mkdir(exist_ok=True)
-        about = {"machine": platform.processor() or platform.machine(), "python": sys.version}
+        about = {"cores": os.cpu_count(), "python": platform.python_version()}
         RESULTS.write_text(json.dumps({**about, "results": results}, indent=1) + "\n")
     print(table(results))
     write_table(results)
