@@ -45,6 +45,7 @@ def command(
     kept: Annotated[
         bool, typer.Option("--kept", help="Compute nothing: write down what the folder holds.")
     ] = False,
+    note: Annotated[str, typer.Option(help="A remark to put into the document.")] = "",
     validation: Annotated[
         bool, typer.Option(help="Score on held-back training rows and never look at the test rows.")
     ] = False,
@@ -66,5 +67,6 @@ def command(
         redo=redo or (),
         document=report or out / "comparison.md",
         kept_only=kept,
+        note=note,
         split="validation" if validation else "test",
     )

@@ -34,6 +34,7 @@ def compare(
     redo: Sequence[str] = (),
     split: str = "test",
     kept_only: bool = False,
+    note: str = "",
     console: Console | None = None,
 ) -> None:
     """Run a comparison, print its tables and write its document.
@@ -54,6 +55,8 @@ def compare(
     split : {"test", "validation"}, default="test"
     kept_only : bool, default=False
         Compute nothing; tables, figures and document from what the folder holds.
+    note : str
+        A remark for the document on how its results came about.
     console : Console, optional
     """
     for name in names:
@@ -94,5 +97,5 @@ def compare(
     tracking = track(TRACKING_SEEDS) if TRACKING in names else []
     if tracking:
         console.print(terminal_table("Tracking the best expert", *tracking_table(tracking)))
-    write_document(document, folder, sections, tracking)
+    write_document(document, folder, sections, tracking, note)
     console.print(f"Document: {document}; results and figures: {folder}", highlight=False)
