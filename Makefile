@@ -9,9 +9,10 @@ DEV_STAMP := $(VENV)/.installed-dev
 PYTEST_ARGS ?=
 DEMO_ARGS ?=
 FUZZ_ARGS ?=
+BENCH_ARGS ?= --repeats 3 --growth
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format types fuzz clean
+.PHONY: help demo test lint format types fuzz bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -35,6 +36,9 @@ types: $(DEV_STAMP) ## Check types with mypy
 
 fuzz: $(DEV_STAMP) ## Throw damaged files and wild input at everything (FUZZ_ARGS="--cases 100")
 	$(BIN)/python benchmarks/fuzz.py $(FUZZ_ARGS)
+
+bench: $(DEV_STAMP) ## Time us beside scikit-learn's learners (BENCH_ARGS="--quick")
+	$(BIN)/python -m benchmarks.speed $(BENCH_ARGS)
 
 clean: ## Remove the environment and all caches
 	rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache

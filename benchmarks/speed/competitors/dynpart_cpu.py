@@ -1,0 +1,38 @@
+"""Our model with its defaults: compiled kernels, everything but the number of experts untouched."""
+
+from __future__ import annotations
+
+from functools import partial
+
+# Imported here so that the memory of libraries is not counted as ours.
+import dynpart.engines.cpu  # noqa: F401
+from benchmarks.speed.case import Case
+from dynpart import DynamicPartitionModel
+
+
+def fit(rows, n_components, max_iter=30):
+    return DynamicPartitionModel(n_components, max_iter=max_iter, random_state=0).fit(rows)
+
+
+def encode(model, rows, n_swaps=0):
+    return model.set_params(n_swaps=n_swaps).transform(rows)
+
+
+fit_10 = partial(fit, max_iter=10)
+with_swaps = partial(encode, n_swaps=2)
+
+CASES = (
+    Case("dynpart-10", "dynpart, max_iter=10", "fit", fit_10, "uint8"),
+    Case("dynpart-30", "dynpart, defaults (30 iterations)", "fit", fit, "uint8"),
+    Case(
+        "dynpart-10-alone", "dynpart, max_iter=10", "fit", fit_10, "uint8",
+        threads=1, twin="dynpart-10",
+    ),
+    Case("dynpart-encode", "dynpart", "encode", encode, "uint8", model="dynpart-30"),
+    Case("dynpart-swaps", "dynpart, n_swaps=2", "encode", with_swaps, "uint8", model="dynpart-30"),
+    Case(
+        "dynpart-encode-alone", "dynpart", "encode", encode, "uint8", model="dynpart-30",
+        threads=1, twin="dynpart-encode",
+    ),
+    Case("dynpart-subset", "dynpart, compiled", "subset", encode, "uint8", model="dynpart-30"),
+)  # fmt: skip
