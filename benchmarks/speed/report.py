@@ -25,6 +25,11 @@ def seconds(result: dict) -> float:
     return median(result["seconds"])
 
 
+def shown(value: float) -> str:
+    """Seconds with as many digits as they deserve."""
+    return f"{value:.2f} s" if value >= 1 else f"{value:.3f} s"
+
+
 def base_seconds(results: Sequence[dict], group: str) -> float | None:
     """Time of the group's yardstick, None if it was not measured."""
     times = [seconds(r) for r in results if r["name"] in BASES[group]]
@@ -56,8 +61,8 @@ def group_table(results: Sequence[dict], group: str) -> tuple[list[str], list[li
                 result["title"],
                 f"{result['n_rows']:,}",
                 str(result["threads"]),
-                f"{seconds(result):.2f} s",
-                f"{median(result['cpu_seconds']):.2f} s",
+                shown(seconds(result)),
+                shown(median(result["cpu_seconds"])),
                 "–" if share is None else f"{share:.2f}",
                 "–" if memory is None else f"{memory:.0f} MB",
             ]
@@ -76,8 +81,8 @@ def thread_table(results: Sequence[dict]) -> tuple[list[str], list[list[str]]]:
             lines.append(
                 [
                     f"{verb} {both['n_rows']:,} rows: {both['title']}",
-                    f"{seconds(alone):.2f} s",
-                    f"{seconds(both):.2f} s with {both['threads']}",
+                    shown(seconds(alone)),
+                    f"{shown(seconds(both))} with {both['threads']}",
                     f"{seconds(alone) / seconds(both):.2f}",
                 ]
             )
@@ -110,7 +115,7 @@ def about(saved: dict) -> str:
     data = saved["data"][0].upper() + saved["data"][1:]
     return (
         f"{data}, {saved['sizes']['n_components']} components, "
-        f"{saved['threads']} threads, median of {rounds} round{'s' * (rounds > 1)}, "
+        f"{saved['threads']} thread{'s' * (saved['threads'] > 1)}, median of {rounds} round{'s' * (rounds > 1)}, "
         f"{saved['date']}; {saved['machine']}; load {saved['load']:.1f} when it began."
     )
 
