@@ -115,7 +115,8 @@ def about(saved: dict) -> str:
     data = saved["data"][0].upper() + saved["data"][1:]
     return (
         f"{data}, {saved['sizes']['n_components']} components, "
-        f"{saved['threads']} thread{'s' * (saved['threads'] > 1)}, median of {rounds} round{'s' * (rounds > 1)}, "
+        f"{saved['threads']} thread{'s' * (saved['threads'] > 1)}, "
+        f"median of {rounds} round{'s' * (rounds > 1)}, "
         f"{saved['date']}; {saved['machine']}; load {saved['load']:.1f} when it began."
     )
 
