@@ -1,4 +1,4 @@
-"""scikit-learn's online non-negative matrix factorisation: ten passes over the rows."""
+"""scikit-learn's online non-negative matrix factorisation: five passes over the rows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from benchmarks.speed.case import Case
 
 
 def fit(rows, n_components):
-    return MiniBatchNMF(n_components, max_iter=10, random_state=0).fit(rows)
+    return MiniBatchNMF(n_components, max_iter=5, random_state=0).fit(rows)
 
 
 def encode(model, rows):
@@ -16,6 +16,6 @@ def encode(model, rows):
 
 
 CASES = (
-    Case("nmf", "MiniBatchNMF, 10 passes", "fit", fit),
+    Case("nmf", "MiniBatchNMF, 5 passes", "fit", fit),
     Case("nmf-encode", "MiniBatchNMF", "encode", encode, model="nmf"),
 )
