@@ -33,6 +33,14 @@ def test_the_table_has_a_column_per_variant(finished):
     assert any(line.startswith("| error |") and "%" in line for line in table)
 
 
+def test_variants_that_did_not_run_are_named(experiment, finished):
+    folder = finished[0]
+    (folder / "tiny" / "default.json").unlink()
+    write_report([experiment], folder, folder / "part.md")
+    assert "Not run yet: Ours." in (folder / "part.md").read_text()
+    assert "Not run yet" not in (folder / "reproduction.md").read_text()
+
+
 def test_experiments_without_runs_are_left_out(experiment, tmp_path):
     write_report([experiment], tmp_path, tmp_path / "report.md")
     assert experiment.title not in (tmp_path / "report.md").read_text()

@@ -161,7 +161,10 @@ def _motorcycles_remarks(results: Mapping[str, Result]) -> list[str]:
             "paper reports 7 on average: from a random start all templates come close to the mean "
             "in the first iteration and the rest is a clustering."
         )
-    remarks.append("Our default may use at most 7 experts per image, the number the paper reports.")
+    if "default" in results or "neighbours" in results:
+        remarks.append(
+            "Our default may use at most 7 experts per image, the number the paper reports."
+        )
     if "neighbours" in results:
         remarks.append(
             "With neighbours, evidence for expertise flows between adjacent pixels, which the "

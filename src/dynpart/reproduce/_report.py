@@ -85,6 +85,9 @@ def _section(
         *_table(variants, results),
         "",
     ]
+    missing = [variant.title for variant in experiment.variants if variant.key not in results]
+    if missing:
+        lines += [f"Not run yet: {', '.join(missing)}.", ""]
     for picture in experiment.pictures:
         lines += _pictures(experiment, picture, variants, folder, report)
     lines += ["**Where we differ, and why**", ""]
