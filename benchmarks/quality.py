@@ -3,9 +3,10 @@
 The same runner, problems and scores as `dynpart compare`. Settings are compared on rows held back
 from training (the default); test rows are looked at only with --final, for the last row of a table.
 
-    python benchmarks/quality.py --data bars --data digits --seeds 10
-    python benchmarks/quality.py --data mnist --setting "long: max_iter=60" --only long
-    python benchmarks/quality.py --data bars --only default --seeds 20 --first-seed 1000 --final
+    python -m benchmarks.quality --data bars --data digits --seeds 10
+    python -m benchmarks.quality --data mnist --setting "long: max_iter=60" --only long
+    python -m benchmarks.quality --data bars --only default --seeds 20 --first-seed 1000 --final
+    python -m benchmarks.quality --data synthetic --data bars --ablations --seeds 20
 
 Published images are read from the folder named by DYNPART_DATA, or downloaded where they can be;
 data sets that are not there are left out with a line that says so.
@@ -21,6 +22,7 @@ from pathlib import Path
 
 from sklearn.feature_extraction.image import grid_to_graph
 
+from benchmarks.ablations import ABLATIONS
 from dynpart import DynamicPartitionModel
 from dynpart.baselines import DynamicPartition
 from dynpart.comparison import CONTESTANTS, PROBLEMS, Contestant, Problem, load_problem, ours, run
@@ -102,6 +104,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--setting", action="append", default=[], help="'name: argument=value, ...'"
     )
+    parser.add_argument(
+        "--ablations", action="store_true", help="the default beside itself with one change each"
+    )
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--final", action="store_true", help="learn from all, score on test rows")
@@ -110,6 +115,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
 
     rows = settings() | {row.name: row for row in map(parsed_setting, options.setting)}
+    if options.ablations:
+        plans = {name: ours(name, name, learning=plan) for name, plan in ABLATIONS.items()}
+        rows = {"default": rows["default"]} | plans
     unknown = set(options.only or ()) - set(rows)
     if unknown:
         parser.error(f"--only must be among {', '.join(rows)}, got {', '.join(sorted(unknown))}")

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.strategies import make_experts, make_rows, make_rule, problems
 
 from dynpart.composition import owners
 from dynpart.engines import MARGIN, Codes, make_engine
+from tests.strategies import make_experts, make_rows, make_rule, problems
 
 ENGINE = make_engine("reference")
 

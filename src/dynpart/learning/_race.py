@@ -71,7 +71,7 @@ class Adaptation:
 def judging_rows(task: Task, problem: Problem, rng: np.random.Generator) -> tuple[Any, int]:
     """A sample of rows that is large enough to compare models of this size, and its size."""
     n_rows = min(problem.n_rows, max(1000, 20 * problem.n_experts))
-    drawn = rng.permutation(problem.n_rows)[:n_rows]
+    drawn = rng.choice(problem.n_rows, n_rows, replace=False)
     return task.engine.take(task.rows, np.sort(drawn)), n_rows
 
 
