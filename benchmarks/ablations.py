@@ -57,7 +57,7 @@ class OneSearch(Annealed):
     """No race: the floor is a third of the experts, at most twelve."""
 
     def contenders(self, problem: Problem) -> list[int]:
-        return replace(self, floor=min(12, math.ceil(problem.n_experts / 3))).contenders(problem)
+        return Annealed(floor=min(12, math.ceil(problem.n_experts / 3))).contenders(problem)
 
 
 ABLATIONS: dict[str, Plan] = {
