@@ -8,6 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from dynpart.arrays import namespace
+
 Array = NDArray[np.float64]
 
 
@@ -33,11 +35,16 @@ def expertise_ranks(log2_expertise: Array) -> NDArray[np.int32]:
     array([[1, 0],
            [0, 1]], dtype=int32)
     """
-    by_expertise = np.argsort(-log2_expertise, axis=0, kind="stable")
-    ranks = np.empty(log2_expertise.shape, dtype=np.int32)
-    places = np.arange(len(log2_expertise), dtype=np.int32)[:, None]
-    np.put_along_axis(ranks, by_expertise, np.broadcast_to(places, ranks.shape), axis=0)
-    return ranks
+    xp = namespace(log2_expertise)
+    by_expertise = xp.argsort(-log2_expertise, axis=0, stable=True)
+    if xp is np:
+        ranks = np.empty(log2_expertise.shape, dtype=np.int32)
+        places = np.arange(len(log2_expertise), dtype=np.int32)[:, None]
+        np.put_along_axis(ranks, by_expertise, np.broadcast_to(places, ranks.shape), axis=0)
+        return ranks
+    places = xp.arange(len(by_expertise), device=by_expertise.device)[:, None]
+    inverse = xp.empty_like(by_expertise).scatter_(0, by_expertise, places.expand_as(by_expertise))
+    return inverse.int()
 
 
 def owners(ranks: NDArray[np.int32], active: NDArray[np.bool_]) -> NDArray[np.int32]:
@@ -54,12 +61,13 @@ def owners(ranks: NDArray[np.int32], active: NDArray[np.bool_]) -> NDArray[np.in
     owner : ndarray of shape (n_rows, n_features)
     """
     n_experts, n_features = ranks.shape
-    owner = np.zeros((len(active), n_features), dtype=np.int32)
-    best = np.full((len(active), n_features), n_experts, dtype=np.int32)
+    xp = namespace(ranks)
+    best = xp.broadcast_to(xp.full_like(ranks[0], n_experts), (len(active), n_features))
+    owner = xp.zeros_like(best)
     for k in range(n_experts):
         wins = active[:, k, None] & (ranks[k] < best)
-        best = np.where(wins, ranks[k], best)
-        owner[wins] = k
+        best = xp.where(wins, ranks[k], best)
+        owner = xp.where(wins, k, owner)
     return owner
 
 

@@ -9,8 +9,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dynpart.arrays import like, to_numpy
 from dynpart.composition import expertise_ranks
-from dynpart.families import Family
+from dynpart.families import ColumnMoments, Family
 
 Array = NDArray[np.float64]
 
@@ -38,6 +39,11 @@ class Experts:
     @property
     def n_experts(self) -> int:
         return self.eta.shape[1]
+
+    def like(self, reference: Any) -> Experts:
+        """The same experts as the kind of arrays that `reference` is."""
+        eta, log2_expertise = like(self.eta, reference), like(self.log2_expertise, reference)
+        return Experts(self.family.like(reference), eta, log2_expertise)
 
     @cached_property
     def ranks(self) -> NDArray[np.int32]:
@@ -99,6 +105,10 @@ class CodeSummary:
             self.usage + other.usage,
             self.log_likelihood + other.log_likelihood,
         )
+
+    def to_numpy(self) -> CodeSummary:
+        """The same summary off the GPU."""
+        return CodeSummary(self.n_rows, to_numpy(self.usage), float(self.log_likelihood))
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,6 +179,9 @@ class Engine(Protocol):
     """
 
     name: str
+
+    def place(self, moments: ColumnMoments) -> ColumnMoments:
+        """The same moments as the kind of arrays the engine returns, and learning works with."""
 
     def take(self, rows: Any, indices: NDArray[np.intp]) -> Any:
         """The rows with these indices."""

@@ -273,6 +273,10 @@ class BlocksEngine:
     def __init__(self, inner: Engine) -> None:
         self.inner = inner
 
+    def place(self, moments: ColumnMoments) -> ColumnMoments:
+        """The moments as the other engine wants them."""
+        return self.inner.place(moments)
+
     def take(self, rows: Rows, indices: NDArray[np.intp]) -> NDArray:
         """The rows with these ascending indices, in memory."""
         if isinstance(rows, np.ndarray):

@@ -35,6 +35,7 @@ from dynpart.engines._cpu_tables import (
     working_precision,
 )
 from dynpart.engines.reference import ReferenceEngine
+from dynpart.families import ColumnMoments
 from dynpart.families._moments import row_blocks
 
 CHUNK_VALUES = 1 << 26
@@ -78,6 +79,10 @@ class CpuEngine:
 
     def __init__(self, n_threads: int | None = None) -> None:
         self.n_threads = allowed_threads() if n_threads is None else n_threads
+
+    def place(self, moments: ColumnMoments) -> ColumnMoments:
+        """The moments as they are: this engine returns NumPy's arrays."""
+        return moments
 
     def take(self, rows: NDArray, indices: NDArray[np.intp]) -> NDArray:
         """The rows with these indices."""

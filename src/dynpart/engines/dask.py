@@ -189,6 +189,10 @@ class DaskEngine:
         rows = DaskRows(filled, sizes[sizes > 0])
         return rows, self.sum_over("moments", column_moments, filled)
 
+    def place(self, moments: ColumnMoments) -> ColumnMoments:
+        """The moments as they are: sums come to the driver as NumPy's arrays."""
+        return moments
+
     def take(self, rows: DaskRows | NDArray, indices: NDArray[np.intp]) -> NDArray:
         """The rows with these ascending indices, in the driver's memory."""
         if isinstance(rows, np.ndarray):

@@ -18,6 +18,7 @@ from dynpart.engines._contract import (
     PursuitRule,
     ResponsibilitySums,
 )
+from dynpart.families import ColumnMoments
 from dynpart.families._moments import row_blocks
 
 Array = NDArray[np.float64]
@@ -27,6 +28,10 @@ class ReferenceEngine:
     """Plain NumPy, block by block of rows; every row is worked on its own."""
 
     name = "reference"
+
+    def place(self, moments: ColumnMoments) -> ColumnMoments:
+        """The moments as they are: this engine returns NumPy's arrays."""
+        return moments
 
     def take(self, rows: NDArray, indices: NDArray[np.intp]) -> NDArray:
         """The rows with these indices."""

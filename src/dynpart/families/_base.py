@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dynpart.arrays import namespace
 from dynpart.families._moments import ColumnMoments
 
 Array = NDArray[np.float64]
@@ -92,10 +93,14 @@ class Family(ABC):
     def check(self, X: NDArray, name: str = "X") -> None:
         """Raise ValueError if `X` holds a value this family gives no probability."""
 
+    def like(self, reference: Any) -> Family:
+        """The same family for the kind of arrays that `reference` is."""
+        return self
+
     def log_density(self, T: Array, eta: Array) -> Array:
         """Log P(x) per variable; `T` and `eta` broadcast against each other."""
         theta, log_partition = self.natural(eta)
-        return np.einsum("s...,s...->...", T, theta) - log_partition
+        return namespace(theta).einsum("s...,s...->...", T, theta) - log_partition
 
     def population_log_density(self, eta: Array, population: Array) -> Array:
         """Expected log P(x) under each expert when x comes from the population.
@@ -103,7 +108,7 @@ class Family(ABC):
         Times epsilon, this is the log prior whose mode eq. 5 finds.
         """
         theta, log_partition = self.natural(eta)
-        return np.einsum("skd,sd->kd", theta, population) - log_partition
+        return namespace(theta).einsum("skd,sd->kd", theta, population) - log_partition
 
     def expertise_gradient(self, T: Array, eta: Array, eta_k: Array, r_k: Array) -> Array:
         r"""Derivative of log P(x) with respect to log e_k, in the smoothed composition.

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logit
 
+from dynpart.arrays import as_float64, namespace, to_numpy
 from dynpart.families._base import Array, Family
 from dynpart.families._moments import ColumnMoments, row_blocks
 
@@ -35,16 +35,18 @@ class Bernoulli(Family):
     n_statistics: ClassVar[int] = 1
 
     def statistics(self, X: NDArray) -> Array:
-        return np.asarray(X, dtype=np.float64)[None]
+        return as_float64(X)[None]
 
     def natural(self, eta: Array) -> tuple[Array, Array]:
-        return logit(eta), -np.log1p(-eta[0])
+        xp = namespace(eta)
+        log_off = xp.log1p(-eta)
+        return xp.log(eta) - log_off, -log_off[0]
 
     def pull(self, T: Array, eta: Array) -> Array:
         return bernoulli_score(T, eta)
 
     def constrain(self, eta: Array) -> Array:
-        return np.clip(eta, self.clip, 1 - self.clip)
+        return namespace(eta).clip(eta, self.clip, 1 - self.clip)
 
     def population(self, moments: ColumnMoments) -> Array:
         return moments.mean[None]
@@ -67,15 +69,15 @@ class Bernoulli(Family):
         return (rng.uniform(size=eta[0].shape) < eta[0]).astype(np.uint8)
 
     def check(self, X: NDArray, name: str = "X") -> None:
-        if X.dtype == bool:
+        if X.dtype == namespace(X).bool:
             return
         for block in row_blocks(*X.shape):
             wrong = (X[block] != 0) & (X[block] != 1)
             if wrong.any():
-                row, column = np.argwhere(wrong)[0]
+                row, column = np.argwhere(to_numpy(wrong))[0]
                 raise ValueError(
                     f"{name} must be binary (0 or 1) for family='bernoulli', found "
-                    f"{X[block][row, column]!r} in row {block.start + row}, column {column}; "
+                    f"{to_numpy(X[block][row, column])[()]!r} in row {block.start + row}, column {column}; "
                     "threshold the data, or use family='gaussian'"
                 )
 

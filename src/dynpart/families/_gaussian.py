@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dynpart.arrays import as_float64, like, namespace
 from dynpart.families._base import Array, Family
 from dynpart.families._moments import ColumnMoments
 
@@ -48,23 +49,24 @@ class Gaussian(Family):
         return cls(moments.mean, variance_floor * scale if scale > 0 else 1.0)
 
     def statistics(self, X: NDArray) -> Array:
-        x = np.asarray(X, dtype=np.float64) - self.centre
-        return np.stack([x, x * x])
+        x = as_float64(X) - self.centre
+        return namespace(x).stack([x, x * x])
 
     def natural(self, eta: Array) -> tuple[Array, Array]:
         m, v = _mean_and_variance(eta)
-        theta = np.stack([m / v, -0.5 / v])
-        return theta, 0.5 * (m * m / v + np.log(v) + LOG_2PI)
+        xp = namespace(eta)
+        theta = xp.stack([m / v, -0.5 / v])
+        return theta, 0.5 * (m * m / v + xp.log(v) + LOG_2PI)
 
     def pull(self, T: Array, eta: Array) -> Array:
         # F(eta)(T - eta) with d/dm at fixed second moment: the mean also moves the variance.
         m, v = _mean_and_variance(eta)
         by_mean, by_variance = gaussian_score(T[0], m, v)
-        return np.stack([by_mean - 2 * m * by_variance, by_variance])
+        return namespace(eta).stack([by_mean - 2 * m * by_variance, by_variance])
 
     def constrain(self, eta: Array) -> Array:
         m, v = _mean_and_variance(eta)
-        return _mean_parameters(m, np.maximum(v, self.floor))
+        return _mean_parameters(m, self._floored(v))
 
     def population(self, moments: ColumnMoments) -> Array:
         return _mean_parameters(moments.mean - self.centre, moments.variance)
@@ -85,7 +87,7 @@ class Gaussian(Family):
         # eq. 6, with the sum of r (x - m)^2 around the shrunk mean written out in centred sums
         spread = T_sum[1] - 2 * m * T_sum[0] + m * m * weight
         v = (spread + epsilon * v0) / total
-        return _mean_parameters(m, np.maximum(v, self.floor))
+        return _mean_parameters(m, self._floored(v))
 
     def draw(self, eta: Array, rng: np.random.RandomState) -> Array:
         m, v = _mean_and_variance(eta)
@@ -94,13 +96,19 @@ class Gaussian(Family):
     def check(self, X: NDArray, name: str = "X") -> None:
         """Every finite number has a Gaussian density."""
 
+    def like(self, reference: Any) -> Gaussian:
+        return replace(self, centre=like(self.centre, reference))
+
+    def _floored(self, variance: Array) -> Array:
+        return namespace(variance).clip(variance, self.floor, None)
+
 
 def _mean_and_variance(eta: Array) -> tuple[Array, Array]:
     return eta[0], eta[1] - eta[0] * eta[0]
 
 
 def _mean_parameters(m: Array, v: Array) -> Array:
-    return np.stack([m, v + m * m])
+    return namespace(m).stack([m, v + m * m])
 
 
 def gaussian_score(x: Array, mu: Array, v: Array) -> tuple[Array, Array]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from dynpart.arrays import as_float64, like, namespace
 
 BLOCK_VALUES = 1 << 21
 
@@ -30,6 +33,11 @@ class ColumnMoments:
     variance: NDArray[np.float64]
     is_binary: bool
 
+    def like(self, reference: Any) -> ColumnMoments:
+        """The same moments as the kind of arrays that `reference` is."""
+        mean, variance = like(self.mean, reference), like(self.variance, reference)
+        return replace(self, mean=mean, variance=variance)
+
     def __add__(self, other: ColumnMoments) -> ColumnMoments:
         # The pairwise update of Chan et al.: no cancellation, whatever the size of the means.
         n_rows = self.n_rows + other.n_rows
@@ -49,10 +57,12 @@ def row_blocks(n_rows: int, row_size: int, *, values: int = BLOCK_VALUES) -> Ite
         yield slice(start, min(start + step, n_rows))
 
 
-def _block_moments(block: NDArray) -> ColumnMoments:
-    is_binary = block.dtype == bool or bool(np.all((block == 0) | (block == 1)))
-    values = np.asarray(block, dtype=np.float64)
-    return ColumnMoments(len(values), values.mean(axis=0), values.var(axis=0), is_binary)
+def _block_moments(block: Any) -> ColumnMoments:
+    is_binary = block.dtype == namespace(block).bool or bool(((block == 0) | (block == 1)).all())
+    values = as_float64(block)
+    mean = values.mean(axis=0)
+    variance = ((values - mean) ** 2).mean(axis=0)
+    return ColumnMoments(len(values), mean, variance, is_binary)
 
 
 def column_moments(X: NDArray) -> ColumnMoments:

@@ -11,6 +11,8 @@ from scipy import sparse
 from scipy.sparse.csgraph import laplacian
 from scipy.special import ive
 
+from dynpart.arrays import is_tensor, like, namespace
+
 Array = NDArray[np.float64]
 
 ACCURACY = 1e-6
@@ -84,14 +86,23 @@ def diffusion(graph: sparse.csr_array, radius: float) -> Callable[[Array], Array
     weight = 2 * (-1.0) ** order * ive(order, time * top / 2)
     weight[0] /= 2
     weight = weight[: 1 + int(np.flatnonzero(np.abs(weight) > ACCURACY)[-1])]
-    shifted = sparse.csr_array(L * (2 / top) - sparse.eye_array(L.shape[0]))
+    matrix = sparse.csr_array(L * (2 / top) - sparse.eye_array(L.shape[0]))
 
     def diffuse(values: Array) -> Array:
+        shifted = _matrix_like(matrix, values)
         last, current = values.T, shifted @ values.T
         total = weight[0] * last
         for w in weight[1:]:
             total += w * current
             last, current = current, 2 * (shifted @ current) - last
-        return np.ascontiguousarray(total.T)
+        return total.T + 0.0
 
     return diffuse
+
+
+def _matrix_like(matrix: sparse.csr_array, values: Any) -> Any:
+    """The matrix in the form that multiplies this kind of array."""
+    if not is_tensor(values):
+        return matrix
+    parts = (like(part, values) for part in (matrix.indptr, matrix.indices, matrix.data))
+    return namespace(values).sparse_csr_tensor(*parts, size=matrix.shape)

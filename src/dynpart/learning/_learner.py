@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -11,10 +12,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dynpart.arrays import as_float64, namespace
 from dynpart.engines import Engine, Experts, GradientSums, PursuitRule
 from dynpart.families import ColumnMoments
 from dynpart.learning._objective import joint_objective, penalised_objective
-from dynpart.learning._plans import Plan, Step
+from dynpart.learning._plans import TINY, Plan, Step
 
 Array = NDArray[np.float64]
 
@@ -172,16 +174,16 @@ def _iteration(
             experts = replace(experts, eta=eta)
     total = reduce(add, summaries)
     before = state.experts
-    opinions = np.abs(experts.family.mean(experts.eta) - before.family.mean(before.eta)).mean()
-    scale = np.sqrt(moments.variance.mean()) or 1.0
+    opinions = abs(experts.family.mean(experts.eta) - before.family.mean(before.eta)).mean()
+    scale = math.sqrt(moments.variance.mean()) or 1.0
     record = IterationRecord(
         iteration=len(state.history),
         n_rows=total.n_rows,
-        joint=joint_objective(total),
-        penalised=float(np.mean(penalised)),
+        joint=float(joint_objective(total)),
+        penalised=float(sum(penalised) / len(penalised)),
         mean_active=float(total.usage.sum() / total.n_rows),
         opinion_change=float(opinions / scale),
-        expertise_change=float(np.abs(experts.log2_expertise - before.log2_expertise).mean()),
+        expertise_change=float(abs(experts.log2_expertise - before.log2_expertise).mean()),
         step=step,
     )
     return LearnerState(experts, (*state.history, record))
@@ -226,13 +228,15 @@ def within_bound(log2_expertise: Array, bound: float) -> Array:
 
     Cutting them off instead would make ties, and an early order could never be overturned.
     """
-    largest = np.abs(log2_expertise).max(axis=0)
-    return log2_expertise * np.minimum(1.0, bound / np.maximum(largest, np.finfo(float).tiny))
+    xp = namespace(log2_expertise)
+    largest = xp.clip(xp.amax(xp.abs(log2_expertise), axis=0), TINY, None)
+    return log2_expertise * xp.clip(bound / largest, None, 1.0)
 
 
 def break_ties(experts: Experts) -> Experts:
     """Among equal levels of expertise let the more confident expert, of lower variance, win."""
+    xp = namespace(experts.eta)
     variance = experts.family.variance(experts.eta)
-    place = variance.argsort(axis=0, kind="stable").argsort(axis=0)
-    nudge = 1e-6 * place / experts.n_experts
+    place = xp.argsort(xp.argsort(variance, axis=0, stable=True), axis=0)
+    nudge = 1e-6 / experts.n_experts * as_float64(place)
     return replace(experts, log2_expertise=experts.log2_expertise - nudge)

@@ -13,10 +13,13 @@ from typing import ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from dynpart.arrays import like, namespace
 from dynpart.engines import Experts, GradientSums
 from dynpart.families import ColumnMoments, Family
 
 Array = NDArray[np.float64]
+
+TINY = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True)
@@ -108,10 +111,10 @@ def random_start(
 ) -> Experts:
     """Opinions scattered around the data's average, expertise random within a factor of two."""
     shape = (n_experts, len(moments.mean))
-    deviation = np.sqrt(moments.variance) * rng.uniform(-1, 1, shape)
-    mean = moments.mean + spread * deviation
-    eta = family.from_moments(mean, np.broadcast_to(moments.variance, shape))
-    return Experts(family, eta, rng.uniform(-1, 1, shape))
+    mean, variance = moments.mean, moments.variance
+    deviation = namespace(mean).sqrt(variance) * like(rng.uniform(-1, 1, shape), mean)
+    eta = family.from_moments(mean + spread * deviation, variance + 0 * deviation)
+    return Experts(family, eta, like(rng.uniform(-1, 1, shape), mean))
 
 
 @dataclass(frozen=True)
@@ -147,8 +150,9 @@ class Paper:
         return [Step(min_active=floor)] * problem.n_iter
 
     def expertise_change(self, evidence: GradientSums, n_rows: int) -> Array:
-        moves = np.abs(evidence.first) > self.still * n_rows
-        return np.where(moves, np.sign(evidence.first), 0.0) * math.log2(self.factor)
+        xp = namespace(evidence.first)
+        moves = xp.abs(evidence.first) > self.still * n_rows
+        return moves * xp.sign(evidence.first) * math.log2(self.factor)
 
 
 @dataclass(frozen=True)
@@ -257,6 +261,6 @@ class Annealed:
 
     def expertise_change(self, evidence: GradientSums, n_rows: int) -> Array:
         # Evidence in units of its own standard error: noise moves little, whatever its scale.
-        spread = np.sqrt(evidence.second)
-        z = np.divide(evidence.first, spread, out=np.zeros_like(spread), where=spread > 0)
-        return np.clip(z / self.certainty, -1, 1) * math.log2(self.factor)
+        xp = namespace(evidence.first)
+        z = evidence.first / xp.sqrt(xp.clip(evidence.second, TINY, None))
+        return xp.clip(z / self.certainty, -1, 1) * math.log2(self.factor)

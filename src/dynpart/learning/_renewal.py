@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dynpart.arrays import copied, like, namespace, to_numpy
 from dynpart.engines import Experts, PursuitRule
 from dynpart.learning._learner import LearnerState, Task, iterate
 from dynpart.learning._objective import penalised_objective
 from dynpart.learning._plans import Plan, Step
+
+Array = NDArray[np.float64]
 
 IDLE = 0.1
 """An expert is idle if it is used less than this share of the average expert."""
@@ -53,12 +56,13 @@ def renew(
     n_experts = experts.n_experts
     rule = PursuitRule(task.min_active, task.max_active, np.zeros(n_experts))
     codes = task.engine.pursue(rows, experts, rule)
-    idle = idle_experts(codes.summary(n_experts).usage)
+    idle = idle_experts(to_numpy(codes.summary(n_experts).usage))
     if len(idle) == 0 or len(idle) == n_experts:
         return state
     sums = task.engine.responsibility_sums(rows, experts, codes)
     theta, log_partition = experts.natural
-    burden = (sums.weight * log_partition - (sums.statistics * theta).sum(axis=0)).sum(axis=1)
+    surprise = sums.weight * log_partition - (sums.statistics * theta).sum(axis=0)
+    burden = to_numpy(surprise.sum(axis=1)).copy()
     burden[idle] = -np.inf
     model = burden.argsort()[::-1][: len(idle)]
     rng = np.random.default_rng(seed)
@@ -72,7 +76,7 @@ def renew(
         *_, end = iterate(trial, plan, LearnerState(start), steps, seed=seed)
         summary = task.engine.pursue(rows, end.experts, rule).summary(n_experts)
         score = penalised_objective(summary, end.experts, population, plan.epsilon, n_rows)
-        return score, end.experts
+        return float(score), end.experts
 
     (old_score, _), (new_score, new_experts) = learnt(experts), learnt(renewed)
     return replace(state, experts=new_experts) if new_score > old_score else state
@@ -81,10 +85,15 @@ def renew(
 def _copied(
     experts: Experts, idle: NDArray[np.intp], model: NDArray[np.intp], rng: np.random.Generator
 ) -> Experts:
-    family, eta, log2_expertise = experts.family, experts.eta.copy(), experts.log2_expertise.copy()
+    family, eta = experts.family, copied(experts.eta)
+    log2_expertise = copied(experts.log2_expertise)
     shape = (len(idle), eta.shape[2])
+
+    def noise(size: float) -> Array:
+        return like(rng.uniform(-size, size, shape), eta)
+
     variance = family.variance(eta)[model]
-    mean = family.mean(eta)[model] + 0.5 * np.sqrt(variance) * rng.uniform(-1, 1, shape)
+    mean = family.mean(eta)[model] + namespace(eta).sqrt(variance) * noise(0.5)
     eta[:, idle] = family.from_moments(mean, variance)
-    log2_expertise[idle] = log2_expertise[model] + rng.uniform(-0.5, 0.5, shape)
+    log2_expertise[idle] = log2_expertise[model] + noise(0.5)
     return Experts(family, eta, log2_expertise)

@@ -116,4 +116,4 @@ def _single_fit(
         plan.epsilon,
         problem.n_rows,
     )
-    return Fit(experts, codes, state.history, adaptation, score)
+    return Fit(experts, codes, state.history, adaptation, float(score))
