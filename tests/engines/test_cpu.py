@@ -106,6 +106,23 @@ def test_refined_codes_are_the_reference_ones(problem, n_swaps, prune, smoothed)
     np.testing.assert_allclose(codes.log_likelihood, exact.log_likelihood, rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.parametrize("family", ["bernoulli", "gaussian"])
+@pytest.mark.parametrize("max_active", [1, 5])
+def test_swaps_where_experts_agree_on_half_the_variables(max_active, family):
+    rng = np.random.default_rng(11)
+    experts = make_experts(rng, family, n_experts=16, n_features=60)
+    eta = experts.eta.copy()
+    eta[:, :, ::2] = eta[:, :1, ::2]
+    experts = Experts(experts.family, eta, experts.log2_expertise)
+    rows = make_rows(rng, experts, 100)
+    cost = rng.uniform(0, 5, 16)
+    for n_swaps in (0, 1, 4):
+        rule = make_rule(16, max_active=max_active, cost=cost, n_swaps=n_swaps, prune=True)
+        codes, exact = (engine.pursue(rows, experts, rule) for engine in (CPU, REFERENCE))
+        np.testing.assert_array_equal(codes.order, exact.order)
+        np.testing.assert_allclose(codes.log_likelihood, exact.log_likelihood, rtol=1e-5)
+
+
 @given(problems(max_experts=20, max_features=150))
 def test_sums_are_the_reference_ones(problem):
     experts, rows = problem

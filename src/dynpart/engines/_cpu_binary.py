@@ -14,11 +14,10 @@ from numba import njit
 from dynpart.engines._cpu_pursuit import (
     TILE,
     add_rows,
-    new_work,
     positions,
     pursue_row,
-    refine_row,
 )
+from dynpart.engines._cpu_refine import new_refinement, refine_row
 
 BLOCK = 128
 """Rows whose gains are kept at hand while the tiles of variables go by."""
@@ -115,13 +114,15 @@ def row_offsets(X, row, n_lanes, offsets):
 def pursue_group(
     rows, first, score, X, usual, agreed, table, rank, rank_by_expert, rule, order, loglik
 ):
-    """Steps after the first for rows with the same first expert."""
+    """Codes of rows with the same first expert."""
     n_features, n_lanes = rank.shape
     j = first[rows[0]]
     gains = np.empty((rows.size, n_lanes))
-    if rule[1] > 1:
+    _, max_active, _, _, n_swaps, prune = rule
+    if max_active > 1 or n_swaps:
         second_pass(rows, j, X, usual, table, rank, gains)
-    work = new_work(rank_by_expert.shape[0], n_features, rank)
+    scratch = new_refinement(rank_by_expert.shape[0], rank)
+    work, _, _, _, same = scratch
     owner_rank, owner_log = work[3]
     offsets = np.empty(n_features, np.int64)
     zero = rank.dtype.type(0)
@@ -129,26 +130,14 @@ def pursue_group(
         row = rows[i]
         row_offsets(X, row, n_lanes, offsets)
         for d in range(n_features):
-            same = agreed[1, d] if X[_u(row), d] else agreed[0, d]
-            owner_rank[d] = zero if same else rank_by_expert[_u(j), d]
+            same[d] = agreed[1, d] if X[_u(row), d] else agreed[0, d]
+            owner_rank[d] = zero if same[d] else rank_by_expert[_u(j), d]
             owner_log[d] = table[_u(offsets[d] + j)]
         order[row, 0] = j
         loglik[row] = pursue_row(
             gains, i, score[row], offsets, table, rank, rank_by_expert, rule, order, row, work
         )
-
-
-@njit(cache=True, nogil=True)
-def refine(X, lo, hi, table, rank, rank_by_expert, rule, n_swaps, prune, order, loglik):
-    """Refine the codes of rows lo to hi in place, and find their log-likelihood."""
-    n_features, n_lanes = rank.shape
-    work = new_work(rank_by_expert.shape[0], n_features, rank)
-    offsets = np.empty(n_features, np.int64)
-    gains = np.empty((1, n_lanes))
-    saved = np.empty((1, n_lanes))
-    for row in range(lo, hi):
-        row_offsets(X, row, n_lanes, offsets)
-        loglik[row] = refine_row(
-            offsets, table, rank, rank_by_expert, rule, n_swaps, prune, order, row, gains, saved,
-            work,
-        )  # fmt: skip
+        if n_swaps or prune:
+            loglik[row] = refine_row(
+                order[row], gains, i, offsets, table, rank, rank_by_expert, rule, scratch
+            )

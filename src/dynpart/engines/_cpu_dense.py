@@ -10,11 +10,10 @@ from dynpart.engines._cpu_pursuit import (
     TILE,
     add_rows,
     best_expert,
-    new_work,
     pursue_row,
-    refine_row,
     take_over,
 )
+from dynpart.engines._cpu_refine import new_refinement, refine_row
 
 _u = np.uintp  # see _cpu_pursuit
 
@@ -73,21 +72,19 @@ def pursue(
     rank,
     rank_by_expert,
     rule,
-    n_swaps,
-    prune,
     order,
     loglik,
 ):
     """Codes of rows lo to hi, `block` rows tabulated at a time."""
     n_features, n_lanes = rank.shape
-    cost = rule[3]
-    work = new_work(cost.size, n_features, rank)
+    _, max_active, _, cost, n_swaps, prune = rule
+    scratch = new_refinement(cost.size, rank)
+    work = scratch[0]
     active = work[2]
     owner_rank, owner_log = work[3]
     tables = np.empty((block, n_features * n_lanes), np.float32)
     offsets = np.arange(n_features) * n_lanes
     gains = np.empty((1, n_lanes))
-    saved = np.empty((1, n_lanes))
     for begin in range(lo, hi, block):
         n = min(block, hi - begin)
         tabulate(T, begin, n, theta, log_partition, tables)
@@ -101,13 +98,12 @@ def pursue(
             order[row, 0] = j
             owner_rank[:] = cost.size
             owner_log[:] = 0
-            if rule[1] > 1:
+            if max_active > 1 or n_swaps:
                 take_over(j, gains, 0, offsets, table, rank, rank_by_expert, work)
             loglik[row] = pursue_row(
                 gains, 0, score, offsets, table, rank, rank_by_expert, rule, order, row, work
             )
             if n_swaps or prune:
                 loglik[row] = refine_row(
-                    offsets, table, rank, rank_by_expert, rule, n_swaps, prune, order, row, gains,
-                    saved, work,
-                )  # fmt: skip
+                    order[row], gains, 0, offsets, table, rank, rank_by_expert, rule, scratch
+                )

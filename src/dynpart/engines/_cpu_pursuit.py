@@ -1,4 +1,4 @@
-"""Compiled kernels of the hard pursuit: first and second pass, incremental steps, refinement.
+"""Compiled kernels of the hard pursuit: incremental steps.
 
 A row's log-densities are rows of a table: `offsets[d]` says where in the flat table those of all
 experts for variable d begin. Binary rows point into one table for all of them, other families into
@@ -159,7 +159,8 @@ def pursue_row(gains, i, total, offsets, table, rank, rank_by_expert, rule, orde
     Parameters
     ----------
     gains : ndarray of shape (n, n_lanes)
-        gains[i] holds the gains of all experts over the first one; overwritten.
+        gains[i] holds the gains of all experts over the first one; if there are to be swaps, it
+        holds those over the code in the end.
     total : float
         Log-likelihood of the first expert alone.
     order : ndarray of shape (n_rows, max_active)
@@ -173,7 +174,7 @@ def pursue_row(gains, i, total, offsets, table, rank, rank_by_expert, rule, orde
     total : float
         Log-likelihood of the code.
     """
-    min_active, max_active, margin, cost = rule
+    min_active, max_active, margin, cost, n_swaps, _ = rule
     active = work[2]
     active[:] = False
     active[order[row, 0]] = True
@@ -186,120 +187,6 @@ def pursue_row(gains, i, total, offsets, table, rank, rank_by_expert, rule, orde
         active[j] = True
         order[row, n_active] = j
         n_active += 1
-        if n_active < max_active:
+        if n_active < max_active or n_swaps:
             take_over(j, gains, i, offsets, table, rank, rank_by_expert, work)
-    return total
-
-
-@njit(cache=True, nogil=True)
-def refine_row(
-    offsets, table, rank, rank_by_expert, rule, n_swaps, prune, order, row, gains, saved, work
-):
-    """Reconsider each active expert in turn: drop it, replace it or keep it.
-
-    Parameters
-    ----------
-    order : ndarray of shape (n_rows, max_active)
-        order[row] is the code, padded with -1; overwritten.
-    gains, saved : ndarray of shape (1, n_lanes)
-        Scratch.
-
-    Returns
-    -------
-    total : float
-        Log-likelihood of the code under the hard composition.
-    """
-    min_active, _, margin, cost = rule
-    wins, active = work[1], work[2]
-    owners, heirs = work[3], work[4]
-    owner_rank, owner_log = owners
-    heir_rank, heir_log = heirs
-    n_features = offsets.size
-    max_active = order.shape[1]
-    n_passes = n_swaps + (1 if prune else 0)
-    nobody = rank.dtype.type(cost.size)
-    owner = np.zeros(n_features, np.int64)
-    owner_rank[:] = nobody
-    active[:] = False
-    n_active = 0
-    for step in range(max_active):
-        j = np.int64(order[row, step])
-        if j >= 0:
-            active[j] = True
-            n_active += 1
-            for d in range(n_features):
-                better = rank_by_expert[_u(j), d] < owner_rank[d]
-                owner[d] = j if better else owner[d]
-                owner_rank[d] = rank_by_expert[_u(j), d] if better else owner_rank[d]
-    for d in range(n_features):
-        owner_log[d] = table[_u(offsets[d] + owner[d])]
-    if n_passes:
-        # Gains over nobody, then over the owners there are.
-        gains[:] = 0.0
-        for lo in range(0, n_features, TILE):
-            add_rows(gains, 0, lo, min(lo + TILE, n_features), offsets, table)
-        for d in range(n_features):
-            wins[d] = d
-            heir_rank[d] = nobody
-            heir_log[d] = 0
-        add_changes(gains, 0, n_features, 1.0, wins, offsets, heirs, owners, 0, table, rank)
-    for number in range(n_passes):
-        may_replace = number < n_swaps
-        for step in range(max_active):
-            j = np.int64(order[row, step])
-            if j < 0 or (n_active == 1 and not may_replace):
-                continue
-            # Take j out: its variables fall to the best of the others, or to nobody.
-            m = 0
-            for d in range(n_features):
-                wins[_u(m)] = d
-                m += owner[d] == j
-            for q in range(m):
-                d = wins[q]
-                heir_rank[_u(d)] = nobody
-                heir = np.int64(-1)
-                for other in range(max_active):
-                    k = np.int64(order[row, other])
-                    if k >= 0 and k != j and rank_by_expert[_u(k), _u(d)] < heir_rank[_u(d)]:
-                        heir_rank[_u(d)] = rank_by_expert[_u(k), _u(d)]
-                        heir = k
-                heir_log[_u(d)] = table[_u(offsets[_u(d)] + heir)] if heir >= 0 else np.float32(0)
-            saved[:] = gains
-            add_changes(gains, 0, m, -1.0, wins, offsets, heirs, owners, 0, table, rank)
-            active[j] = False
-            kept = gains[0, j] - cost[j]
-            best, most = best_expert(gains, 0, cost, active)
-            drop = n_active > min_active and (most if may_replace else kept) <= margin
-            if not drop and not (may_replace and most > kept + margin):
-                gains[:] = saved
-                active[j] = True
-                continue
-            order[row, step] = -1
-            for q in range(m):
-                d = wins[q]
-                owner_rank[_u(d)] = heir_rank[_u(d)]
-                owner_log[_u(d)] = heir_log[_u(d)]
-                owner[_u(d)] = -1
-                for other in range(max_active):
-                    k = np.int64(order[row, other])
-                    if k >= 0 and rank_by_expert[_u(k), _u(d)] == heir_rank[_u(d)]:
-                        owner[_u(d)] = k
-            if drop:
-                n_active -= 1
-                continue
-            order[row, step] = best
-            active[best] = True
-            m = take_over(best, gains, 0, offsets, table, rank, rank_by_expert, work)
-            for q in range(m):
-                owner[_u(wins[q])] = best
-    last = 0
-    for step in range(max_active):
-        j = order[row, step]
-        order[row, step] = -1
-        if j >= 0:
-            order[row, last] = j
-            last += 1
-    total = 0.0
-    for d in range(n_features):
-        total += owner_log[d]
     return total

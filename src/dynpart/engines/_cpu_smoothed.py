@@ -14,7 +14,8 @@ from numba import njit
 
 from dynpart.engines._cpu_binary import row_offsets
 from dynpart.engines._cpu_dense import sum_all, tabulate
-from dynpart.engines._cpu_pursuit import best_expert, new_work, refine_row
+from dynpart.engines._cpu_pursuit import best_expert
+from dynpart.engines._cpu_refine import gains_over_code, new_refinement, refine_row
 from dynpart.engines._cpu_vectors import (
     LANES,
     exponent_of,
@@ -158,7 +159,7 @@ def pursue_block(
     levels : ndarray of shape (n_features, n_lanes)
         e_k, at most one; `levels_by_expert` is the same in another order.
     """
-    min_active, max_active, margin, cost = rule
+    min_active, max_active, margin, cost, _, _ = rule
     n_active, active, gains, products, mixtures, factors, easy = work
     added = np.empty(offsets.shape[1], np.float32), np.empty(offsets.shape[1], np.float32)
     mantissa, exponent = products
@@ -234,19 +235,27 @@ def new_block_work(block, n_experts, n_features, n_lanes):
 
 
 @njit(cache=True, nogil=True)
+def refine_smoothed(code, offsets, table, rank, rank_by_expert, rule, scratch):
+    """Refine a code of the smoothed pursuit by the hard rule; returns its log-likelihood."""
+    n_swaps = rule[4]
+    gains = np.empty((1, rank.shape[1]))
+    if n_swaps:
+        gains_over_code(code, gains, 0, offsets, table, rank, rank_by_expert, scratch)
+    return refine_row(code, gains, 0, offsets, table, rank, rank_by_expert, rule, scratch)
+
+
+@njit(cache=True, nogil=True)
 def pursue_binary(
     X, lo, hi, first, table, shares, shares_by_expert, levels, levels_by_expert, log2_expertise,
-    rank, rank_by_expert, rule, n_swaps, prune, order, loglik,
+    rank, rank_by_expert, rule, order, loglik,
 ):  # fmt: skip
     """Codes of binary rows lo to hi whose first experts are known."""
     n_features, n_lanes = rank.shape
     n_experts = rank_by_expert.shape[0]
     block = min(BLOCK, hi - lo)
     work = new_block_work(block, n_experts, n_features, n_lanes)
-    hard_work = new_work(n_experts, n_features, rank)
+    scratch = new_refinement(n_experts, rank)
     offsets = np.empty((block, n_features), np.int64)
-    gains = np.empty((1, n_lanes))
-    saved = np.empty((1, n_lanes))
     for begin in range(lo, hi, block):
         n = min(block, hi - begin)
         for i in range(n):
@@ -257,10 +266,9 @@ def pursue_binary(
             log2_expertise, rule, order, begin, work,
         )  # fmt: skip
         for i in range(n):
-            loglik[begin + i] = refine_row(
-                offsets[i], table, rank, rank_by_expert, rule, n_swaps, prune, order, begin + i,
-                gains, saved, hard_work,
-            )  # fmt: skip
+            loglik[begin + i] = refine_smoothed(
+                order[begin + i], offsets[i], table, rank, rank_by_expert, rule, scratch
+            )
 
 
 @njit(cache=True, nogil=True)
@@ -297,19 +305,18 @@ def mixture_shares(table, log2_levels, shares):
 @njit(cache=True, nogil=True)
 def pursue_dense(
     T, lo, hi, block, theta, log_partition, levels, levels_by_expert, log2_levels, log2_expertise,
-    rank, rank_by_expert, rule, n_swaps, prune, order, loglik,
+    rank, rank_by_expert, rule, order, loglik,
 ):  # fmt: skip
     """Codes of rows lo to hi of any family."""
     n_features, n_lanes = rank.shape
     cost = rule[3]
     n_experts = cost.size
     work = new_block_work(block, n_experts, n_features, n_lanes)
-    hard_work = new_work(n_experts, n_features, rank)
+    scratch = new_refinement(n_experts, rank)
     tables = np.empty((block, n_features * n_lanes), np.float32)
     shares = np.empty((block, n_features * n_lanes), np.float32)
     offsets = np.arange(block * n_features).reshape(block, n_features) * n_lanes
     gains = np.empty((1, n_lanes))
-    saved = np.empty((1, n_lanes))
     asleep = np.zeros(n_experts, np.bool_)
     not_binary = np.empty((0, 0), np.uint8), np.empty((0, 0, 0), np.float32)
     for begin in range(lo, hi, block):
@@ -324,7 +331,6 @@ def pursue_dense(
             levels, levels_by_expert, log2_expertise, rule, order, begin, work,
         )  # fmt: skip
         for i in range(n):
-            loglik[begin + i] = refine_row(
-                offsets[0], tables[i], rank, rank_by_expert, rule, n_swaps, prune, order,
-                begin + i, gains, saved, hard_work,
-            )  # fmt: skip
+            loglik[begin + i] = refine_smoothed(
+                order[begin + i], offsets[0], tables[i], rank, rank_by_expert, rule, scratch
+            )

@@ -228,9 +228,13 @@ def _expertise_tiles(experts: Experts, others: list[NDArray], fill: list[float])
     return tiles([np.exp2(log2_levels), *others], [1.0, *fill], dtype)
 
 
-def _kernel_rule(rule: PursuitRule) -> tuple[int, int, float, NDArray[np.float64]]:
+KernelRule = tuple[int, int, float, NDArray[np.float64], int, bool]
+
+
+def _kernel_rule(rule: PursuitRule) -> KernelRule:
     cost = np.ascontiguousarray(rule.cost, dtype=np.float64)
-    return int(rule.min_active), int(rule.max_active), MARGIN, cost
+    fewest, most = int(rule.min_active), int(rule.max_active)
+    return fewest, most, MARGIN, cost, int(rule.n_swaps), bool(rule.prune)
 
 
 def _binary_pursuit(experts: Experts, rule: PursuitRule) -> Run:
@@ -239,7 +243,6 @@ def _binary_pursuit(experts: Experts, rule: PursuitRule) -> Run:
     n_features, n_lanes = rank.shape
     n_terms = n_features * n_lanes
     rule_ = _kernel_rule(rule)
-    n_swaps, prune = int(rule.n_swaps), bool(rule.prune)
     if rule.smoothed:
         levels = SmoothedTables.of(experts)
         shares, shares_by_expert = levels.binary_shares(model)
@@ -257,19 +260,13 @@ def _binary_pursuit(experts: Experts, rule: PursuitRule) -> Run:
             _cpu_smoothed.pursue_binary(
                 x, lo, hi, first, model.table, shares, shares_by_expert, levels.levels,
                 levels.levels_by_expert, levels.log2_expertise, rank, rank_by_expert, rule_,
-                n_swaps, prune, order, log_likelihood,
+                order, log_likelihood,
             )  # fmt: skip
 
         def hard(rows: NDArray[np.intp]) -> None:
             _cpu_binary.pursue_group(
                 rows, first, score, x, model.usual, model.agreed, model.table, rank,
                 rank_by_expert, rule_, order, log_likelihood,
-            )  # fmt: skip
-
-        def refine(lo: int, hi: int) -> None:
-            _cpu_binary.refine(
-                x, lo, hi, model.table, rank, rank_by_expert, rule_, n_swaps, prune, order,
-                log_likelihood,
             )  # fmt: skip
 
         threads.map_rows(begin, n_rows, n_terms // 8)
@@ -279,8 +276,6 @@ def _binary_pursuit(experts: Experts, rule: PursuitRule) -> Run:
             threads.map_rows(smoothed, n_rows, n_terms * rule.max_active, fewest)
             return
         threads.map(hard, _groups(first, max(32, GROUP_TERMS // n_terms)), n_rows * n_terms)
-        if n_swaps or prune:
-            threads.map_rows(refine, n_rows, n_terms * (1 + n_swaps))
 
     return run
 
@@ -302,7 +297,6 @@ def _pursuit(experts: Experts, rule: PursuitRule) -> Run:
     n_terms = by.rank.size
     block = max(1, min(8, TABLE_BYTES // (4 * n_terms)))
     rule_ = _kernel_rule(rule)
-    n_swaps, prune = int(rule.n_swaps), bool(rule.prune)
     if rule.smoothed:
         levels = SmoothedTables.of(experts)
 
@@ -311,13 +305,13 @@ def _pursuit(experts: Experts, rule: PursuitRule) -> Run:
             _cpu_smoothed.pursue_dense(
                 T, lo, hi, block, theta, log_partition, levels.levels, levels.levels_by_expert,
                 levels.log2_levels, levels.log2_expertise, by.rank, by.rank_by_expert, rule_,
-                n_swaps, prune, order, log_likelihood,
+                order, log_likelihood,
             )  # fmt: skip
 
         def hard(lo: int, hi: int) -> None:
             _cpu_dense.pursue(
                 T, lo, hi, block, theta, log_partition, by.rank, by.rank_by_expert, rule_,
-                n_swaps, prune, order, log_likelihood,
+                order, log_likelihood,
             )  # fmt: skip
 
         threads.map_rows(smoothed if rule.smoothed else hard, T.shape[1], n_terms, block)
