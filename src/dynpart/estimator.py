@@ -23,8 +23,9 @@ from sklearn.utils import Tags, check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, Options, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from dynpart.arrays import is_tensor, like, namespace, to_numpy
 from dynpart.composition import compose_hard, owners
-from dynpart.engines import ENGINES, Codes, Experts, PursuitRule, make_engine
+from dynpart.engines import ENGINES, Codes, Engine, Experts, PursuitRule, make_engine
 from dynpart.families import ColumnMoments, make_family
 from dynpart.families._moments import row_blocks
 from dynpart.learning import Annealed, IterationRecord, Paper, Plan, Task, fit_experts
@@ -35,7 +36,13 @@ from dynpart.persistence import open_journal, save
 from dynpart.progress import fit_progress, rows_progress
 from dynpart.sources import DTYPES, Data, is_dask_array, is_source, open_data, open_table
 from dynpart.streaming import Course, Stream, advance, begin, resume
-from dynpart.validation import check_codes, check_limits, check_width, checked_moments
+from dynpart.validation import (
+    check_codes,
+    check_limits,
+    check_width,
+    checked_moments,
+    checked_tensor,
+)
 
 PLANS: dict[str, type] = {"annealed": Annealed, "paper": Paper}
 
@@ -104,8 +111,13 @@ class DynamicPartitionModel(
     tol : float, default=1e-5
         Learning stops before `max_iter` when opinions move less than this, in standard deviations
         of the data, in an iteration over all rows; the search before is never cut short.
-    engine : {"auto", "cpu", "reference"}, default="auto"
-        Where the computation runs; "auto" takes compiled kernels on all cores.
+    engine : {"auto", "cpu", "reference", "torch"}, default="auto"
+        Where the computation runs: "cpu" has compiled kernels for all cores, "torch" kernels for
+        the GPU (``pip install 'dynpart[gpu]'``). "auto" takes "torch" for tensors on a GPU and
+        where `device` is given, "cpu" otherwise.
+    device : str or torch.device, default=None
+        Device of the torch engine, such as "cuda" or "cuda:1". None takes the one the rows are on,
+        or the GPU. NumPy rows that do not fit on it are streamed.
     n_jobs : int, default=None
         Threads of the CPU engine. None takes what Numba and threadpoolctl allow, -1 all cores.
     random_state : int, RandomState instance or None, default=None
@@ -172,6 +184,7 @@ class DynamicPartitionModel(
         "connectivity": ["array-like", "sparse matrix", None],
         "tol": [Interval(Real, 0, None, closed="left")],
         "engine": [StrOptions(set(ENGINES))],
+        "device": [str, HasMethods(["__reduce__"]), None],
         "n_jobs": [Interval(Integral, 1, None, closed="left"), Options(Integral, {-1}), None],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
@@ -202,6 +215,7 @@ class DynamicPartitionModel(
         connectivity: Any = None,
         tol: float = 1e-5,
         engine: str = "auto",
+        device: Any = None,
         n_jobs: int | None = None,
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
@@ -220,6 +234,7 @@ class DynamicPartitionModel(
         self.connectivity = connectivity
         self.tol = tol
         self.engine = engine
+        self.device = device
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -290,10 +305,10 @@ class DynamicPartitionModel(
         codes = fit.codes
         if self.activation_cost == "prior":
             # The prior that charges for activations is the one of codes found without charge.
-            probabilities = activation_probabilities(codes.summary(self.n_experts))
+            probabilities = activation_probabilities(codes.summary(self.n_experts).to_numpy())
             codes = task.engine.pursue(data.rows, fit.experts, self._rule(probabilities))
-        summary = codes.summary(self.n_experts)
-        self._keep(fit.experts, fit.history, activation_probabilities(summary))
+        summary = codes.summary(self.n_experts).to_numpy()
+        self._keep(X, fit.experts, fit.history, activation_probabilities(summary))
         self.adaptation_ = fit.adaptation
         if self.verbose:
             print(f"dynpart: {fit.adaptation}", file=sys.stderr)
@@ -338,13 +353,15 @@ class DynamicPartitionModel(
         self._validate_params()
         check_limits(self.n_experts, n_active=self.n_active, max_active=self.max_active)
         fitted = hasattr(self, "means_")
-        rows: NDArray = validate_data(self, X, dtype=DTYPES, order="C", reset=not fitted)
-        moments = checked_moments(rows)
+        rows = self._checked_table(X, reset=not fitted)
+        engine = self._engine(rows)
+        rows = engine.hold(rows)
+        moments = engine.place(checked_moments(rows))
         if not fitted:
             self.family_ = make_family(self.family, moments, variance_floor=self.variance_floor)
         self.family_.check(rows)
         course = Course(
-            make_engine(self.engine, self.n_jobs),
+            engine,
             self._plan(),
             self.n_experts,
             self.max_iter,
@@ -353,44 +370,68 @@ class DynamicPartitionModel(
         )
         stream: Stream | None = getattr(self, "_stream", None)
         if stream is None and fitted:
-            stream = resume(course, self._experts(), getattr(self, "_moments", moments))
+            experts = self._experts().like(moments.mean)
+            stream = resume(course, experts, getattr(self, "_moments", moments))
         elif stream is None:
             seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
             stream = begin(course, self.family_, moments, seed)
         stream = advance(course, stream, rows, moments)
-        self._keep(stream.experts, stream.history, stream.activation_probabilities)
+        self._keep(X, stream.experts, stream.history, stream.activation_probabilities)
         self._stream = stream
         return self
 
     def _open(self, X: Any) -> Data:
-        engine = make_engine(self.engine, self.n_jobs)
         if is_source(X):
-            data = open_data(X, engine)
+            data = open_data(X, self._engine(X))
             validate_data(self, data.head, dtype=DTYPES)
             return data
-        rows: NDArray = validate_data(self, X, dtype=DTYPES, order="C", ensure_min_samples=1)
-        return open_table(rows, engine)
+        rows = self._checked_table(X, reset=True)
+        return open_table(rows, self._engine(rows))
+
+    def _engine(self, rows: Any) -> Engine:
+        """The engine for these rows: tensors on a GPU stay there."""
+        device = self.device
+        if is_tensor(rows) and device is None and self.engine in ("auto", "torch"):
+            device = rows.device
+        return make_engine(self.engine, self.n_jobs, device)
+
+    def _checked_table(self, X: Any, *, reset: bool) -> Any:
+        """The rows as an engine reads them: tensors stay tensors where the torch engine takes over.
+
+        A tensor on the CPU is an array like any other, unless the torch engine is asked for.
+        """
+        if is_tensor(X):
+            X = checked_tensor(X)
+            on_cpu = X.device.type == "cpu"
+            if self.engine == "torch" or (self.engine == "auto" and (self.device or not on_cpu)):
+                validate_data(self, np.zeros((1, X.shape[1])), reset=reset)
+                return X
+            X = to_numpy(X)
+        return validate_data(self, X, dtype=DTYPES, order="C", reset=reset)
 
     def _plan(self) -> Plan:
         return PLANS[self.learning]() if isinstance(self.learning, str) else self.learning
 
     def _keep(
         self,
+        X: Any,
         experts: Experts,
         history: tuple[IterationRecord, ...],
         probabilities: NDArray[np.float64],
     ) -> None:
+        """Keep what was learnt, as the kind of arrays that `X` is."""
+        experts = experts.like(X)
         self.family_ = experts.family
         self.means_ = experts.family.mean(experts.eta)
         if experts.family.n_statistics > 1:
             self.variances_ = experts.family.variance(experts.eta)
         elif hasattr(self, "variances_"):
             del self.variances_
-        self.expertise_ = np.exp2(experts.log2_expertise)
+        self.expertise_ = namespace(experts.eta).exp2(experts.log2_expertise)
         self.history_ = history
         self.objective_history_ = np.array([record.joint for record in history])
         self.n_iter_ = len(history)
-        self.activation_probabilities_ = probabilities
+        self.activation_probabilities_ = like(probabilities, X)
         self._n_features_out = self.n_experts
 
     # ---------------------------------------------------------------- encoding
@@ -424,8 +465,9 @@ class DynamicPartitionModel(
             Orders of activation with the log-likelihood after each step.
         """
         rows, codes = self._encode(X)
+        rows = to_numpy(rows)
         n_steps = int(codes.n_active.max())
-        order = codes.order[:, :n_steps].astype(np.int32)
+        order = to_numpy(codes.order)[:, :n_steps].astype(np.int32)
         path = np.full(order.shape, np.nan)
         active = np.zeros((len(order), self.n_experts), dtype=bool)
         for step in range(n_steps):
@@ -451,10 +493,9 @@ class DynamicPartitionModel(
         if is_dask_array(X):
             return self._lazily(X, self.score_samples, np.float64)
         rows, codes = self._encode(X)
-        active = codes.active(self.n_experts)
-        return self._log_likelihood(rows, active) + log_prior(
-            active, self.activation_probabilities_
-        )
+        active = like(codes.active(self.n_experts), rows)
+        prior = log_prior(active, like(self.activation_probabilities_, rows))
+        return like(self._log_likelihood(rows, active) + prior, X)
 
     def score(self, X: ArrayLike, y: None = None) -> float:
         """Mean of :meth:`score_samples`, a lower bound of the mean log P(x).
@@ -486,7 +527,7 @@ class DynamicPartitionModel(
             The composed templates.
         """
         owner = self.partition(H)
-        return self.means_[owner, np.arange(self.n_features_in_)]
+        return like(self.means_, owner)[owner, np.arange(self.n_features_in_)]
 
     def partition(self, H: ArrayLike) -> NDArray[np.int32]:
         """Who explains what: the responsible expert of every variable (eq. 2).
@@ -500,8 +541,8 @@ class DynamicPartitionModel(
         ndarray of shape (n_rows, n_features)
             Index of the active expert with the highest expertise.
         """
-        active = self._checked_codes(H)
-        return owners(self._experts().ranks, active)
+        active = like(self._checked_codes(H), H)
+        return owners(self._experts().like(active).ranks, active)
 
     def log_likelihood(self, X: ArrayLike, H: ArrayLike) -> NDArray[np.float64]:
         """Conditional log-likelihood log P(x | h) under the hard rule, in nats.
@@ -518,7 +559,7 @@ class DynamicPartitionModel(
         rows, active = self._checked_rows(X), self._checked_codes(H)
         if len(rows) != len(active):
             raise ValueError(f"X and H must have as many rows, found {len(rows)} and {len(active)}")
-        return self._log_likelihood(rows, active)
+        return like(self._log_likelihood(rows, like(active, rows)), X)
 
     def sample(
         self, n_samples: int = 1, random_state: int | np.random.RandomState | None = None
@@ -538,12 +579,13 @@ class DynamicPartitionModel(
         if n_samples < 1:
             raise ValueError(f"n_samples must be at least 1, got {n_samples!r}")
         rng = check_random_state(random_state)
-        active = rng.uniform(size=(n_samples, self.n_experts)) < self.activation_probabilities_
+        probabilities = to_numpy(self.activation_probabilities_)
+        active = rng.uniform(size=(n_samples, self.n_experts)) < probabilities
         # An empty code explains nothing: the likeliest expert speaks alone.
-        active[~active.any(axis=1), self.activation_probabilities_.argmax()] = True
-        experts = self._experts()
+        active[~active.any(axis=1), probabilities.argmax()] = True
+        experts = self._experts().like(probabilities)
         eta = compose_hard(experts.eta, owners(experts.ranks, active))
-        return experts.family.draw(eta, rng)
+        return like(experts.family.draw(eta, rng), self.means_)
 
     def save(self, path: str | PathLike[str], *, overwrite: bool = True) -> None:
         """Write the fitted model to a file that :func:`dynpart.load` reads, whole or not at all.
@@ -571,17 +613,18 @@ class DynamicPartitionModel(
         if not isinstance(self.activation_cost, str):
             cost += self.activation_cost
         elif probabilities is not None:
+            probabilities = to_numpy(probabilities)
             cost -= np.log(probabilities) - np.log1p(-probabilities)
         return PursuitRule(fewest, most, cost, n_swaps=self.n_swaps, prune=self.prune)
 
     def _experts(self) -> Experts:
         check_is_fitted(self)
         eta = self.family_.from_moments(self.means_, getattr(self, "variances_", self.means_))
-        return Experts(self.family_, eta, np.log2(self.expertise_))
+        return Experts(self.family_, eta, namespace(eta).log2(self.expertise_))
 
     def _encode(self, X: ArrayLike) -> tuple[NDArray, Codes]:
         rows = self._checked_rows(X)
-        engine, experts = make_engine(self.engine, self.n_jobs), self._experts()
+        engine, experts = self._engine(rows), self._experts().like(rows)
         rule = self._rule(self.activation_probabilities_)
         with rows_progress(self.verbose, len(rows)) as advance:
             if advance is None:
@@ -590,11 +633,11 @@ class DynamicPartitionModel(
             for block in row_blocks(*rows.shape):
                 parts.append(engine.pursue(rows[block], experts, rule))
                 advance(len(rows[block]))
-        order = np.concatenate([part.order for part in parts])
-        return rows, Codes(order, np.concatenate([part.log_likelihood for part in parts]))
+        return rows, type(parts[0]).joined(parts)
 
     def _codes(self, X: ArrayLike) -> NDArray[np.uint8]:
-        return self._encode(X)[1].active(self.n_experts).astype(np.uint8)
+        active = like(self._encode(X)[1].active(self.n_experts), X)
+        return active.view(namespace(active).uint8)
 
     def _lazily(self, X: Any, method: Callable, dtype: type, n_columns: int | None = None) -> Any:
         from dynpart.engines.dask import lazily
@@ -604,18 +647,19 @@ class DynamicPartitionModel(
         return lazily(X, method, dtype, n_columns)
 
     def _log_likelihood(self, rows: NDArray, active: NDArray[np.bool_]) -> NDArray[np.float64]:
-        experts = self._experts()
+        experts = self._experts().like(rows)
         family = experts.family
 
         def of_block(block: slice) -> NDArray[np.float64]:
             eta = compose_hard(experts.eta, owners(experts.ranks, active[block]))
             return family.log_density(family.statistics(rows[block]), eta).sum(axis=1)
 
-        return np.concatenate([of_block(block) for block in row_blocks(*rows.shape)])
+        blocks = [of_block(block) for block in row_blocks(*rows.shape)]
+        return namespace(blocks[0]).concatenate(blocks)
 
     def _checked_rows(self, X: ArrayLike) -> NDArray:
         check_is_fitted(self)
-        rows: NDArray = validate_data(self, X, dtype=DTYPES, order="C", reset=False)
+        rows: NDArray = self._checked_table(X, reset=False)
         self.family_.check(rows)
         return rows
 

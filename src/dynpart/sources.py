@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_array
 
+from dynpart.arrays import is_tensor, to_numpy
 from dynpart.engines import Engine
 from dynpart.engines.blocks import BlockRows, BlocksEngine
 from dynpart.families import ColumnMoments, Family
@@ -171,8 +172,8 @@ def _table(item: Any) -> NDArray:
     """A batch as an array: without its labels, off the GPU, numbers as narrow as they were."""
     if isinstance(item, list | tuple):
         item = item[0]
-    if hasattr(item, "detach"):
-        item = item.detach().cpu().numpy()
+    if is_tensor(item):
+        item = to_numpy(item)
     elif hasattr(item, "to_numpy"):
         item = item.to_numpy()
     return np.asarray(item)
@@ -202,7 +203,9 @@ def as_block(item: Any, index: int | None = None) -> NDArray:
 
 def open_table(rows: NDArray, engine: Engine) -> Data:
     """A table in memory, already checked, for the engine itself."""
-    return Data(engine, rows, checked_moments(rows), rows[:1], partial(_check_table, rows))
+    rows = engine.hold(rows)
+    moments = engine.place(checked_moments(rows))
+    return Data(engine, rows, moments, rows[:1], partial(_check_table, rows))
 
 
 def open_data(X: Any, engine: Engine) -> Data:
@@ -250,11 +253,14 @@ def _open_blocks(X: Any, engine: Engine) -> Data:
             for index, block in enumerate(rows):
                 _check_block(family, block, index)
 
-    return Data(BlocksEngine(engine), rows, moments, head[:1], check)
+    return Data(BlocksEngine(engine), rows, engine.place(moments), head[:1], check)
 
 
 def _open_dask(X: Any, local: Engine) -> Data:
     from dynpart.engines.dask import DaskEngine, on_one_thread
+
+    if local.name == "torch":
+        raise ValueError("engine='torch' does not take Dask arrays; use engine='cpu' on workers")
 
     engine = DaskEngine(on_one_thread(local), local=local)
     rows, moments = engine.load(X, as_block)

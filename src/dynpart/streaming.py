@@ -390,13 +390,14 @@ def _penalised(
     course: Course, experts: Experts, summary: CodeSummary, moments: ColumnMoments
 ) -> float:
     population = experts.family.population(moments)
-    return penalised_objective(summary, experts, population, course.plan.epsilon, moments.n_rows)
+    epsilon = course.plan.epsilon
+    return float(penalised_objective(summary, experts, population, epsilon, moments.n_rows))
 
 
 def _changes(before: Experts, after: Experts, moments: ColumnMoments) -> dict[str, float]:
-    opinions = np.abs(after.family.mean(after.eta) - before.family.mean(before.eta)).mean()
-    scale = np.sqrt(moments.variance.mean()) or 1.0
-    expertise = np.abs(after.log2_expertise - before.log2_expertise).mean()
+    opinions = abs(after.family.mean(after.eta) - before.family.mean(before.eta)).mean()
+    scale = float(moments.variance.mean()) ** 0.5 or 1.0
+    expertise = abs(after.log2_expertise - before.log2_expertise).mean()
     return {"opinion_change": float(opinions / scale), "expertise_change": float(expertise)}
 
 

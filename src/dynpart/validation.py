@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 
+from dynpart.arrays import namespace, to_numpy
 from dynpart.families import ColumnMoments, column_moments
 
 
@@ -25,7 +26,7 @@ def check_limits(n_experts: int, *, n_active: int | None, max_active: int | None
 
 def check_codes(H: ArrayLike, n_experts: int) -> NDArray[np.bool_]:
     """Binary codes as booleans, shape (n_rows, n_experts), with someone active in every row."""
-    codes: NDArray = check_array(H, dtype=None, input_name="H")
+    codes: NDArray = check_array(to_numpy(H), dtype=None, input_name="H")
     if codes.shape[1] != n_experts:
         raise ValueError(f"H must have one column per expert ({n_experts}), found {codes.shape[1]}")
     wrong = ~np.isin(codes, (0, 1))
@@ -36,6 +37,23 @@ def check_codes(H: ArrayLike, n_experts: int) -> NDArray[np.bool_]:
     if len(empty):
         raise ValueError(f"H must have an active expert in every row, found none in row {empty[0]}")
     return active
+
+
+def checked_tensor(X: Any) -> Any:
+    """A torch tensor as the engine works on it, in one of the types it knows, or ValueError."""
+    torch = namespace(X)
+    if X.ndim != 2:
+        raise ValueError(f"X must be a table with rows and columns, got a tensor of {X.ndim} axes")
+    if 0 in X.shape:
+        raise ValueError(f"X must have at least one row and one column, got {tuple(X.shape)}")
+    if X.is_complex() or X.is_sparse:
+        raise ValueError("X must be a dense tensor of real numbers")
+    X = X.detach()
+    if X.dtype not in (torch.float64, torch.float32, torch.uint8, torch.bool):
+        X = X.to(torch.float32 if X.is_floating_point() else torch.float64)
+    if X.is_floating_point() and not torch.isfinite(X).all():
+        raise ValueError("X contains NaN or infinity")
+    return X.contiguous()
 
 
 def check_width(X: Any, n_features: int) -> None:
@@ -52,7 +70,7 @@ def checked_moments(X: NDArray) -> ColumnMoments:
 
 def check_moments(moments: ColumnMoments) -> ColumnMoments:
     """The moments themselves, or ValueError where squares of the values overflow."""
-    overflow = np.flatnonzero(~np.isfinite(moments.variance))
+    overflow = np.flatnonzero(~np.isfinite(to_numpy(moments.variance)))
     if len(overflow):
         raise ValueError(f"X holds values too large to square (column {overflow[0]}); rescale it")
     return moments

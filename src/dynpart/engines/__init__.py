@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from dynpart.engines._contract import (
     MARGIN,
     Codes,
@@ -25,19 +27,22 @@ __all__ = [
     "make_engine",
 ]
 
-ENGINES = ("auto", "cpu", "reference")
+ENGINES = ("auto", "cpu", "reference", "torch")
 
 
-def make_engine(name: str = "auto", n_jobs: int | None = None) -> Engine:
+def make_engine(name: str = "auto", n_jobs: int | None = None, device: Any = None) -> Engine:
     """Build the engine called `name`.
 
     Parameters
     ----------
-    name : {"auto", "cpu", "reference"}
+    name : {"auto", "cpu", "reference", "torch"}
         "cpu" runs compiled kernels on all cores; "reference" is the readable specification in
-        NumPy; "auto" means "cpu".
+        NumPy; "torch" works on a GPU, or any other device of torch. "auto" means "torch" where a
+        device is given and "cpu" otherwise.
     n_jobs : int, default=None
         Threads of the CPU engine: None takes what Numba and threadpoolctl allow, -1 all cores.
+    device : str or torch.device, default=None
+        Device of the torch engine; None takes the GPU where there is one.
 
     Returns
     -------
@@ -49,14 +54,32 @@ def make_engine(name: str = "auto", n_jobs: int | None = None) -> Engine:
     >>> make_engine("reference").name
     'reference'
     """
+    if name not in ENGINES:
+        raise ValueError(f"engine must be one of {', '.join(map(repr, ENGINES))}, got {name!r}")
+    if name == "torch" or (name == "auto" and device is not None):
+        return _torch_engine(device)
+    if device is not None:
+        raise ValueError(f"device is for engine='torch', got engine={name!r}, device={device!r}")
     if name in ("auto", "cpu"):
         from joblib import effective_n_jobs
 
         from dynpart.engines.cpu import CpuEngine
 
         return CpuEngine(n_threads=effective_n_jobs(n_jobs) if n_jobs is not None else None)
-    if name == "reference":
-        from dynpart.engines.reference import ReferenceEngine
+    from dynpart.engines.reference import ReferenceEngine
 
-        return ReferenceEngine()
-    raise ValueError(f"engine must be one of {', '.join(map(repr, ENGINES))}, got {name!r}")
+    return ReferenceEngine()
+
+
+def _torch_engine(device: Any) -> Engine:
+    try:
+        from dynpart.engines.torch import TorchEngine
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise ImportError("engine='torch' needs torch: pip install 'dynpart[gpu]'") from None
+    try:
+        return TorchEngine(device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"device={device!r} cannot be used by torch: {reason}") from error

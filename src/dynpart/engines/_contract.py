@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -130,6 +131,12 @@ class Codes:
     def n_active(self) -> NDArray[np.int64]:
         return np.count_nonzero(self.order >= 0, axis=1)
 
+    @classmethod
+    def joined(cls, parts: Sequence[Codes]) -> Codes:
+        """The codes of one part of the rows after the other."""
+        order = np.concatenate([part.order for part in parts])
+        return cls(order, np.concatenate([part.log_likelihood for part in parts]))
+
     def active(self, n_experts: int) -> NDArray[np.bool_]:
         """The binary codes h, shape (n_rows, n_experts)."""
         h = np.zeros((len(self.order), n_experts), dtype=bool)
@@ -171,6 +178,18 @@ class ResponsibilitySums:
         return ResponsibilitySums(self.weight + other.weight, self.statistics + other.statistics)
 
 
+class NumpyEngine:
+    """What engines that work on NumPy's arrays have in common: nothing has to be moved."""
+
+    def hold(self, rows: NDArray) -> NDArray:
+        """The rows as they are."""
+        return rows
+
+    def place(self, moments: ColumnMoments) -> ColumnMoments:
+        """The moments as they are."""
+        return moments
+
+
 class Engine(Protocol):
     """Where rows are touched: three operations over rows, and a way to take some of them.
 
@@ -179,6 +198,9 @@ class Engine(Protocol):
     """
 
     name: str
+
+    def hold(self, rows: Any) -> Any:
+        """Rows as the engine likes to keep them while it works on them again and again."""
 
     def place(self, moments: ColumnMoments) -> ColumnMoments:
         """The same moments as the kind of arrays the engine returns, and learning works with."""

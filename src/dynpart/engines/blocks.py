@@ -241,6 +241,8 @@ class BlockCodes:
 
 def trimmed(codes: Codes) -> Codes:
     """The same codes without the columns that no row uses: what is kept should be small."""
+    if not isinstance(codes, Codes):  # on a device they are
+        return codes
     n_steps = int(codes.n_active.max(initial=0))
     return Codes(codes.order[:, :n_steps].copy(), codes.log_likelihood)
 
@@ -273,19 +275,23 @@ class BlocksEngine:
     def __init__(self, inner: Engine) -> None:
         self.inner = inner
 
+    def hold(self, rows: Rows) -> Rows:
+        """The rows as they are, block by block."""
+        return rows
+
     def place(self, moments: ColumnMoments) -> ColumnMoments:
         """The moments as the other engine wants them."""
         return self.inner.place(moments)
 
     def take(self, rows: Rows, indices: NDArray[np.intp]) -> NDArray:
         """The rows with these ascending indices, in memory."""
-        if isinstance(rows, np.ndarray):
+        if not isinstance(rows, BlockRows):
             return self.inner.take(rows, indices)
-        return rows.draw(indices)
+        return self.inner.hold(rows.draw(indices))
 
     def pursue(self, rows: Rows, experts: Experts, rule: PursuitRule) -> Any:
         """Codes of all rows, block by block."""
-        if isinstance(rows, np.ndarray):
+        if not isinstance(rows, BlockRows):
             return self.inner.pursue(rows, experts, rule)
         return BlockCodes(tuple(trimmed(self.inner.pursue(block, experts, rule)) for block in rows))
 
@@ -304,7 +310,7 @@ class BlocksEngine:
         experts: Experts,
         codes: Any,
     ) -> T:
-        if isinstance(rows, np.ndarray):
+        if not isinstance(rows, BlockRows):
             return of_block(rows, experts, codes)
         parts = zip(rows, codes.parts, strict=True)
         return tree_sum(of_block(block, experts, part) for block, part in parts)

@@ -21,6 +21,7 @@ from dynpart.engines._contract import (
     Codes,
     Experts,
     GradientSums,
+    NumpyEngine,
     PursuitRule,
     ResponsibilitySums,
 )
@@ -35,7 +36,6 @@ from dynpart.engines._cpu_tables import (
     working_precision,
 )
 from dynpart.engines.reference import ReferenceEngine
-from dynpart.families import ColumnMoments
 from dynpart.families._moments import row_blocks
 
 CHUNK_VALUES = 1 << 26
@@ -60,7 +60,7 @@ SUM_BYTES = 1 << 26
 Run = Callable[["Threads", NDArray, NDArray, NDArray], None]
 
 
-class CpuEngine:
+class CpuEngine(NumpyEngine):
     """Compiled kernels (Numba): float32 terms, float64 sums, every row on its own.
 
     Parameters
@@ -79,10 +79,6 @@ class CpuEngine:
 
     def __init__(self, n_threads: int | None = None) -> None:
         self.n_threads = allowed_threads() if n_threads is None else n_threads
-
-    def place(self, moments: ColumnMoments) -> ColumnMoments:
-        """The moments as they are: this engine returns NumPy's arrays."""
-        return moments
 
     def take(self, rows: NDArray, indices: NDArray[np.intp]) -> NDArray:
         """The rows with these indices."""

@@ -23,6 +23,7 @@ from dynpart.engines._contract import (
     Engine,
     Experts,
     GradientSums,
+    NumpyEngine,
     PursuitRule,
     ResponsibilitySums,
 )
@@ -129,7 +130,7 @@ class DaskCodes:
         return self.engine.sum_over("summary", partial(_summary, n_experts), self.parts)
 
 
-class DaskEngine:
+class DaskEngine(NumpyEngine):
     """Maps another engine over the blocks of a Dask array and adds up.
 
     Rows that :meth:`take` draws are an array in the driver's memory, worked on there.
@@ -188,10 +189,6 @@ class DaskEngine:
             raise ValueError("X has no rows")
         rows = DaskRows(filled, sizes[sizes > 0])
         return rows, self.sum_over("moments", column_moments, filled)
-
-    def place(self, moments: ColumnMoments) -> ColumnMoments:
-        """The moments as they are: sums come to the driver as NumPy's arrays."""
-        return moments
 
     def take(self, rows: DaskRows | NDArray, indices: NDArray[np.intp]) -> NDArray:
         """The rows with these ascending indices, in the driver's memory."""

@@ -15,23 +15,19 @@ from dynpart.engines._contract import (
     Codes,
     Experts,
     GradientSums,
+    NumpyEngine,
     PursuitRule,
     ResponsibilitySums,
 )
-from dynpart.families import ColumnMoments
 from dynpart.families._moments import row_blocks
 
 Array = NDArray[np.float64]
 
 
-class ReferenceEngine:
+class ReferenceEngine(NumpyEngine):
     """Plain NumPy, block by block of rows; every row is worked on its own."""
 
     name = "reference"
-
-    def place(self, moments: ColumnMoments) -> ColumnMoments:
-        """The moments as they are: this engine returns NumPy's arrays."""
-        return moments
 
     def take(self, rows: NDArray, indices: NDArray[np.intp]) -> NDArray:
         """The rows with these indices."""
@@ -39,12 +35,12 @@ class ReferenceEngine:
 
     def pursue(self, rows: NDArray, experts: Experts, rule: PursuitRule) -> Codes:
         """Likelihood matching pursuit (section 2.1) for every row."""
-        blocks = [
-            pursue_block(experts.family.statistics(rows[block]), experts, rule)
-            for block in _blocks(rows, experts)
-        ]
-        order = np.concatenate([codes.order for codes in blocks])
-        return Codes(order, np.concatenate([codes.log_likelihood for codes in blocks]))
+        return Codes.joined(
+            [
+                pursue_block(experts.family.statistics(rows[block]), experts, rule)
+                for block in _blocks(rows, experts)
+            ]
+        )
 
     def gradient_sums(self, rows: NDArray, experts: Experts, codes: Codes) -> GradientSums:
         """Sums of g = d log P / d log e_k and g^2 in the smoothed composition (appendix A)."""

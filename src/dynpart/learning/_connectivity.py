@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -88,8 +89,15 @@ def diffusion(graph: sparse.csr_array, radius: float) -> Callable[[Array], Array
     weight = weight[: 1 + int(np.flatnonzero(np.abs(weight) > ACCURACY)[-1])]
     matrix = sparse.csr_array(L * (2 / top) - sparse.eye_array(L.shape[0]))
 
+    on_device: dict[Any, Any] = {}
+
     def diffuse(values: Array) -> Array:
-        shifted = _matrix_like(matrix, values)
+        shifted: Any = matrix
+        if is_tensor(values):
+            device = values.device  # type: ignore[attr-defined]
+            if device not in on_device:
+                on_device[device] = _sparse_tensor(matrix, values)
+            shifted = on_device[device]
         last, current = values.T, shifted @ values.T
         total = weight[0] * last
         for w in weight[1:]:
@@ -100,9 +108,9 @@ def diffusion(graph: sparse.csr_array, radius: float) -> Callable[[Array], Array
     return diffuse
 
 
-def _matrix_like(matrix: sparse.csr_array, values: Any) -> Any:
-    """The matrix in the form that multiplies this kind of array."""
-    if not is_tensor(values):
-        return matrix
+def _sparse_tensor(matrix: sparse.csr_array, values: Any) -> Any:
+    """The matrix as a tensor on the device of `values`."""
     parts = (like(part, values) for part in (matrix.indptr, matrix.indices, matrix.data))
-    return namespace(values).sparse_csr_tensor(*parts, size=matrix.shape)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sparse", UserWarning)  # torch calls them a beta
+        return namespace(values).sparse_csr_tensor(*parts, size=matrix.shape)

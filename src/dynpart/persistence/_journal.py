@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dynpart.arrays import to_numpy
 from dynpart.persistence._checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from dynpart.persistence._container import ModelFileError, plain
 from dynpart.persistence._extras import graph_arrays
@@ -80,7 +81,8 @@ class Journal:
         """Where the next run stands: `start` itself, unless an earlier process came further."""
         self._begun += 1
         if self._begun <= len(self._runs):
-            return self._runs[self._begun - 1]
+            state = self._runs[self._begun - 1]
+            return dataclasses.replace(state, experts=state.experts.like(start.experts.eta))
         self._runs.append(start)
         return start
 
@@ -94,8 +96,8 @@ class Journal:
         """Write the journal, whole or not at all."""
         arrays: dict[str, NDArray[Any]] = {}
         for run, state in enumerate(self._runs):
-            arrays[f"eta.{run}"] = state.experts.eta
-            arrays[f"log2_expertise.{run}"] = state.experts.log2_expertise
+            arrays[f"eta.{run}"] = to_numpy(state.experts.eta)
+            arrays[f"log2_expertise.{run}"] = to_numpy(state.experts.log2_expertise)
         histories = [[dataclasses.asdict(r) for r in state.history] for state in self._runs]
         meta = {"seed": self.seed, "histories": plain(histories)}
         save_checkpoint(self.path, Checkpoint(arrays, meta, self.task))
@@ -161,8 +163,8 @@ def open_journal(
     task = fingerprint(
         parameters,
         n_rows=moments.n_rows,
-        mean=moments.mean,
-        variance=moments.variance,
+        mean=to_numpy(moments.mean),
+        variance=to_numpy(moments.variance),
         **{f"graph{place}": part for place, part in enumerate(graph)},
     )
     return Journal(path, task=task, family=family, seed=seed, every=every)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dynpart.arrays import as_float64, to_numpy
 from dynpart.persistence._checks import check_arrays, check_meta
 from dynpart.persistence._container import (
     MOST_BYTES,
@@ -105,7 +106,7 @@ def save(
     }
     if isinstance(model.family_, Gaussian):
         arrays |= {"variances": model.variances_, "centre": model.family_.centre}
-    arrays = {name: np.asarray(array, dtype=np.float64) for name, array in arrays.items()}
+    arrays = {name: as_float64(to_numpy(array)) for name, array in arrays.items()}
     more_meta, more_arrays = pack_extras(model)
     meta |= more_meta
     arrays |= more_arrays

@@ -1,0 +1,172 @@
+"""Kernels of the sums: first what the active experts say together, then every expert's share.
+
+A row's composition is worked out once and kept for the moment; then a program for every expert,
+stretch of variables and part of its rows adds up in float64, in an order that the codes fix. There
+are no atomics, so sums are the same from run to run.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from dynpart.engines._contract import Experts
+from dynpart.engines._torch_codes import TorchCodes
+from dynpart.engines._torch_pursuit import levels
+
+ROWS = 4
+"""Rows a program composes at a time."""
+WIDTH = 128
+"""Variables of a program."""
+TOGETHER = 8
+"""Rows an adding program reads at a time."""
+MOST_PARTS = 16
+"""Programs that share the rows of one expert."""
+
+
+@triton.jit
+def compose_kernel(
+    x, order, level, mean, variance, out,
+    n_rows, n_features, n_slots,
+    GAUSSIAN: tl.constexpr, GRADIENT: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
+    """Of each row and variable: 1 / E, or the pull on the composed opinion over E, and it."""
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    d = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
+    live = (row < n_rows)[:, None] & (d < n_features)[None, :]
+    here = row[:, None] * n_features + d[None, :]
+    plane = n_rows * n_features
+    total = tl.zeros([ROWS, WIDTH], tl.float64)
+    m = tl.zeros([ROWS, WIDTH], tl.float64)
+    for slot in range(n_slots):
+        k = tl.load(order + row * n_slots + slot, mask=row < n_rows, other=-1).to(tl.int32)
+        active = live & (k >= 0)[:, None]
+        there = k[:, None] * n_features + d[None, :]
+        e = tl.load(level + there, mask=active, other=0.0)
+        total += e
+        if GRADIENT:
+            m += e * tl.load(mean + there, mask=active, other=0.0)
+    inverse = 1.0 / tl.where(live, total, 1.0)
+    if not GRADIENT:
+        tl.store(out + here, inverse, mask=live)
+        return
+    m *= inverse
+    value = tl.load(x + here, mask=live, other=0).to(tl.float64)
+    if GAUSSIAN:
+        v = tl.zeros([ROWS, WIDTH], tl.float64)
+        for slot in range(n_slots):
+            k = tl.load(order + row * n_slots + slot, mask=row < n_rows, other=-1).to(tl.int32)
+            active = live & (k >= 0)[:, None]
+            there = k[:, None] * n_features + d[None, :]
+            e = tl.load(level + there, mask=active, other=0.0)
+            away = tl.load(mean + there, mask=active, other=0.0) - m
+            v += e * (tl.load(variance + there, mask=active, other=0.0) + away * away)
+        v = tl.where(live, v * inverse, 1.0)
+        by_mean = (value - m) / v
+        by_variance = (by_mean * by_mean - 1.0 / v) * 0.5
+        tl.store(out + plane + plane + here, by_variance * inverse, mask=live)
+        tl.store(out + plane + plane + plane + here, v, mask=live)
+    else:
+        by_mean = (value - m) / tl.where(live, m * (1.0 - m), 1.0)
+    tl.store(out + here, by_mean * inverse, mask=live)
+    tl.store(out + plane + here, m, mask=live)
+
+
+@triton.jit
+def add_kernel(
+    x, composed, members, starts, mean, variance, parts,
+    n_rows, n_features, n_experts, n_parts,
+    GAUSSIAN: tl.constexpr, GRADIENT: tl.constexpr, TOGETHER: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
+    """Add up over part of the rows in which an expert is active."""
+    expert, part = tl.program_id(1), tl.program_id(2)
+    d = tl.program_id(0) * WIDTH + tl.arange(0, WIDTH)
+    inside = d < n_features
+    plane = n_rows * n_features
+    start = tl.load(starts + expert)
+    end = tl.load(starts + expert + 1)
+    length = (end - start + n_parts - 1) // n_parts
+    low = start + part * length
+    high = tl.minimum(low + length, end)
+    first = tl.zeros([TOGETHER, WIDTH], tl.float64)
+    second = tl.zeros([TOGETHER, WIDTH], tl.float64)
+    third = tl.zeros([TOGETHER, WIDTH], tl.float64)
+    own_mean = tl.load(mean + expert * n_features + d, mask=inside, other=0.0)[None, :]
+    own_variance = tl.load(variance + expert * n_features + d, mask=inside, other=0.0)[None, :]
+    for j in range(low, high, TOGETHER):
+        i = j + tl.arange(0, TOGETHER)
+        row = tl.load(members + i, mask=i < high, other=0)
+        live = (i < high)[:, None] & inside[None, :]
+        here = row[:, None] * n_features + d[None, :]
+        if GRADIENT:
+            pull = tl.load(composed + here, mask=live, other=0.0)
+            away = own_mean - tl.load(composed + plane + here, mask=live, other=0.0)
+            g = pull * away
+            if GAUSSIAN:
+                by_variance = tl.load(composed + plane + plane + here, mask=live, other=0.0)
+                v = tl.load(composed + plane + plane + plane + here, mask=live, other=0.0)
+                g += by_variance * (own_variance - v + away * away)
+            first += g
+            second += g * g
+        else:
+            weight = tl.load(composed + here, mask=live, other=0.0)
+            value = tl.load(x + here, mask=live, other=0).to(tl.float64)
+            first += weight
+            second += weight * value
+            if GAUSSIAN:
+                third += weight * value * value
+    out = parts + (part * n_experts + expert) * n_features + d
+    size = n_parts * n_experts * n_features
+    tl.store(out, tl.sum(first, axis=0), mask=inside)
+    tl.store(out + size, tl.sum(second, axis=0), mask=inside)
+    if GAUSSIAN and not GRADIENT:
+        tl.store(out + 2 * size, tl.sum(third, axis=0), mask=inside)
+
+
+def gradient_sums(x: Tensor, experts: Experts, codes: TorchCodes) -> Tensor:
+    """Sums of g = d log P / d log e_k and g^2 (appendix A), shape (2, n_experts, n_features)."""
+    level = levels(experts)
+    sums = _sums(x, experts, codes, level, gradient=True)
+    return sums * torch.stack([level, level * level])
+
+
+def responsibility_sums(x: Tensor, experts: Experts, codes: TorchCodes) -> Tensor:
+    """Sums of r and r T(x) (eq. 5 and 6), shape (1 + n_statistics, n_experts, n_features)."""
+    level = levels(experts)
+    return _sums(x, experts, codes, level, gradient=False) * level
+
+
+def _sums(
+    x: Tensor, experts: Experts, codes: TorchCodes, level: Tensor, *, gradient: bool
+) -> Tensor:
+    """Sums without the factor of the expert's own level.
+
+    `x` has shape (n_rows, n_features): uint8 for binary values, else relative to the centre.
+    """
+    gaussian = experts.family.name == "gaussian"
+    eta: Any = experts.eta
+    mean = eta[0]
+    variance = eta[1] - mean * mean if gaussian else mean
+    n_rows, n_features = x.shape
+    n_experts, order = experts.n_experts, codes.order
+    n_composed = (4 if gaussian else 2) if gradient else 1
+    composed = mean.new_empty((n_composed, n_rows, n_features))
+    n_widths = triton.cdiv(n_features, WIDTH)
+    kind: dict[str, Any] = {"GAUSSIAN": gaussian, "GRADIENT": gradient, "WIDTH": WIDTH}
+    compose_kernel[(triton.cdiv(n_rows, ROWS), n_widths)](
+        x, order, level, mean, variance, composed, n_rows, n_features, order.shape[1],
+        ROWS=ROWS, **kind,
+    )  # fmt: skip
+    members, starts = codes.rows_by_expert
+    n_parts = max(1, min(MOST_PARTS, order.numel() // (256 * n_experts)))
+    n_sums = 2 if gradient or not gaussian else 3
+    parts = mean.new_empty((n_sums, n_parts, n_experts, n_features))
+    add_kernel[(n_widths, n_experts, n_parts)](
+        x, composed, members, starts, mean, variance, parts, n_rows, n_features, n_experts,
+        n_parts, TOGETHER=TOGETHER, **kind,
+    )  # fmt: skip
+    return parts.sum(dim=1)

@@ -1,0 +1,273 @@
+"""The torch engine: the same three operations on tensors, on a GPU by kernels of our own.
+
+Rows on the device are worked on where they are; NumPy rows are streamed to it in chunks. Results
+stay on the device, and learning goes on there.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Callable, Iterator
+from functools import reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from dynpart.arrays import is_tensor
+from dynpart.engines import _torch_sums
+from dynpart.engines._contract import Experts, GradientSums, PursuitRule, ResponsibilitySums
+from dynpart.engines._torch_codes import TorchCodes
+from dynpart.engines._torch_pursuit import PlainHard, PlainSmoothed, greedy, refine
+from dynpart.families import ColumnMoments
+from dynpart.families._moments import row_blocks
+
+Rows = Tensor | NDArray
+
+WORK_SHARE = 1 / 16
+"""Share of a GPU's memory that may be filled while working on a chunk of rows."""
+CPU_BYTES = 1 << 28
+"""The same for a CPU, in bytes."""
+HELD_SHARE = 0.5
+"""NumPy rows that take up less than this share of the GPU's free memory are moved as a whole."""
+MOST_VALUES = (1 << 31) - 1
+"""Kernels count values in 32 bits."""
+WIDEST_TABLE = 4096
+"""More than the experts of a row that kernels keep side by side."""
+RANGE = 100
+"""Octaves of expertise that smoothed kernels can represent."""
+
+
+class TorchEngine:
+    """Tensors on one device: kernels of our own on a GPU, plain torch elsewhere.
+
+    Parameters
+    ----------
+    device : str or torch.device, default=None
+        None takes the GPU where there is one, else the CPU.
+    kernels : bool, default=None
+        Whether to use the Triton kernels; None uses them where they can run.
+
+    Examples
+    --------
+    >>> from dynpart.engines import make_engine
+    >>> make_engine("torch", device="cpu").name  # doctest: +SKIP
+    'torch'
+    """
+
+    name = "torch"
+
+    def __init__(self, device: Any = None, *, kernels: bool | None = None) -> None:
+        if device is None:
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+        self.device = torch.empty(0, device=device).device
+        self.kernels = _can_run_kernels(self.device) if kernels is None else kernels
+
+    def place(self, moments: ColumnMoments) -> ColumnMoments:
+        """The moments on the device, where sums are."""
+        return moments.like(torch.empty(0, device=self.device))
+
+    def hold(self, rows: Rows) -> Rows:
+        """Move rows to the device if they fit; else they stay, and are streamed when needed."""
+        if isinstance(rows, Tensor):
+            return rows.to(self.device)
+        if self.device.type == "cuda":
+            free, _ = torch.cuda.mem_get_info(self.device)
+            if rows.nbytes > HELD_SHARE * free:
+                return rows
+        return torch.as_tensor(rows, device=self.device)
+
+    def take(self, rows: Rows, indices: NDArray[np.intp]) -> Tensor:
+        """The rows with these indices, on the device."""
+        if isinstance(rows, Tensor):
+            return rows[torch.as_tensor(indices, device=rows.device)]
+        return torch.as_tensor(rows[indices], device=self.device)
+
+    def pursue(self, rows: Rows, experts: Experts, rule: PursuitRule) -> TorchCodes:
+        """Likelihood matching pursuit (section 2.1) for every row."""
+        here = self._here(experts)
+        kernels = self._use_kernels(here, rule)
+        n_experts, n_features = here.log2_expertise.shape
+        values = 20 * n_features + (n_features // 32 + 24) * n_experts if kernels else (
+            40 * n_experts * n_features
+        )  # fmt: skip
+        pursue = _kernel_pursuit(here, rule) if kernels else _plain_pursuit(here, rule)
+        parts = []
+        for _, x in self._chunks(rows, values + 16 * rule.max_active):
+            order, log_likelihood = pursue(x)
+            parts.append(TorchCodes.trimmed(order, log_likelihood, n_experts))
+        return TorchCodes.joined(parts)
+
+    def gradient_sums(self, rows: Rows, experts: Experts, codes: TorchCodes) -> GradientSums:
+        """Sums of g = d log P / d log e_k and g^2 in the smoothed composition (appendix A)."""
+        return GradientSums(*self._sums("gradient_sums", rows, experts, codes))
+
+    def responsibility_sums(
+        self, rows: Rows, experts: Experts, codes: TorchCodes
+    ) -> ResponsibilitySums:
+        """Sums of r and r T(x) for the averages of eq. 5 and 6."""
+        sums: Any = self._sums("responsibility_sums", rows, experts, codes)
+        return ResponsibilitySums(sums[0], sums[1:])
+
+    def _sums(self, what: str, rows: Rows, experts: Experts, codes: TorchCodes) -> Any:
+        here = self._here(experts)
+        n_slots, n_features = codes.order.shape[1], here.log2_expertise.shape[1]
+        if self._use_kernels(here):
+            from dynpart.engines import _triton_sums
+
+            of_rows = getattr(_triton_sums, what)
+            row_bytes = 48 * n_features
+
+            def of_chunk(block: slice, x: Tensor) -> Tensor:
+                return of_rows(_prepared(x, here), here, codes[block])
+        else:
+            plain = getattr(_torch_sums, what)
+            row_bytes = 8 * (3 * n_slots + 8) * n_features
+
+            def of_chunk(block: slice, x: Tensor) -> Tensor:
+                return plain(x, here, codes.order[block].long())
+
+        return reduce(add, (of_chunk(*chunk) for chunk in self._chunks(rows, row_bytes)))
+
+    def _here(self, experts: Experts) -> Experts:
+        if is_tensor(experts.eta) and torch.as_tensor(experts.eta).device == self.device:
+            return experts
+        return experts.like(torch.empty(0, device=self.device))
+
+    def _use_kernels(self, experts: Experts, rule: PursuitRule | None = None) -> bool:
+        if not self.kernels or experts.family.name not in ("bernoulli", "gaussian"):
+            return False
+        if rule is None or not rule.smoothed:
+            return True
+        level = torch.as_tensor(experts.log2_expertise)
+        return float((level.amax(dim=0) - level.amin(dim=0)).amax()) < RANGE
+
+    def _chunks(self, rows: Rows, row_bytes: int) -> Iterator[tuple[slice, Tensor]]:
+        """Rows on the device, as many at a time as leave room to work on them."""
+        n_rows, n_features = rows.shape
+        if self.device.type == "cuda":
+            total = torch.cuda.get_device_properties(self.device).total_memory
+            n_bytes = int(WORK_SHARE * total)
+        else:
+            n_bytes = CPU_BYTES
+        most = max(1, MOST_VALUES // max(n_features, WIDEST_TABLE))
+        size = max(1, min(n_bytes // max(1, row_bytes), most))
+        blocks = row_blocks(n_rows, 1, values=size)
+        if isinstance(rows, Tensor):
+            return ((block, rows[block].to(self.device)) for block in blocks)
+        return streamed(rows, blocks, self.device)
+
+
+def streamed(
+    rows: NDArray, blocks: Iterator[slice], device: torch.device
+) -> Iterator[tuple[slice, Tensor]]:
+    """Copy blocks of NumPy rows to a device, each while the one before it is worked on.
+
+    Blocks pass through two buffers that the GPU reads by itself (pinned memory).
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_rows, n_features)
+    blocks : iterator of slice
+        No block is longer than the first.
+    device : torch.device
+
+    Yields
+    ------
+    block : slice
+    x : Tensor
+        The rows of the block.
+    """
+    if device.type != "cuda":
+        for block in blocks:
+            yield block, torch.as_tensor(np.ascontiguousarray(rows[block]), device=device)
+        return
+    stream = torch.cuda.Stream(device)
+    buffers: list[Tensor] = []
+    copied: list[torch.cuda.Event] = []
+    for i, block in enumerate(blocks):
+        source = np.asarray(rows[block])
+        if i < 2:
+            empty = torch.empty(source.shape, dtype=torch.from_numpy(source[:0].copy()).dtype)
+            buffers.append(empty.pin_memory())
+            copied.append(torch.cuda.Event())
+        copied[i % 2].synchronize()
+        buffer = buffers[i % 2][: len(source)]
+        buffer.numpy()[...] = source
+        with torch.cuda.stream(stream):
+            x = buffer.to(device, non_blocking=True)
+            copied[i % 2].record(stream)
+        current = torch.cuda.current_stream(device)
+        current.wait_stream(stream)
+        x.record_stream(current)
+        yield block, x
+
+
+def _can_run_kernels(device: torch.device) -> bool:
+    """Whether Triton is there, and can compile for the device or pretend to."""
+    if importlib.util.find_spec("triton") is None:
+        return False
+    return device.type == "cuda" or os.environ.get("TRITON_INTERPRET") == "1"
+
+
+def _prepared(x: Tensor, experts: Experts) -> Tensor:
+    """Rows as kernels read them: uint8 where binary, else float32 relative to the centre."""
+    if experts.family.name == "bernoulli":
+        return x.contiguous().to(torch.uint8)
+    statistics: Any = experts.family.statistics(x)  # type: ignore[arg-type]
+    return statistics[0].float().contiguous()
+
+
+Pursue = Callable[[Tensor], tuple[Tensor, Tensor]]
+
+
+def _plain_pursuit(experts: Experts, rule: PursuitRule) -> Pursue:
+    def pursue(x: Tensor) -> tuple[Tensor, Tensor]:
+        hard = PlainHard(x, experts)
+        order = greedy(PlainSmoothed(x, experts) if rule.smoothed else hard, rule)
+        return _refined(order, hard, rule)
+
+    return pursue
+
+
+def _kernel_pursuit(experts: Experts, rule: PursuitRule) -> Pursue:
+    from dynpart.engines._triton_pursuit import (
+        KernelScore,
+        Tables,
+        fits_one_program,
+        pursue_rows,
+    )
+
+    tables = Tables.of(experts)
+
+    def pursue(x: Tensor) -> tuple[Tensor, Tensor]:
+        x = _prepared(x, experts)
+        by_variable = x.T.contiguous()
+        hard = KernelScore(by_variable, tables, smoothed=False)
+        if rule.smoothed:
+            order = greedy(KernelScore(by_variable, tables, smoothed=True), rule)
+        elif fits_one_program(tables, x.shape[1]):
+            order, log_likelihood = pursue_rows(x, hard, rule)
+            if not (rule.n_swaps or rule.prune):
+                return order, log_likelihood
+        else:
+            order = greedy(hard, rule)
+        return _refined(order, hard, rule)
+
+    return pursue
+
+
+def _refined(order: Tensor, hard: Any, rule: PursuitRule) -> tuple[Tensor, Tensor]:
+    """Refine the codes if the rule says so; also their log-likelihood under the hard rule."""
+    if rule.n_swaps or rule.prune:
+        order = order[:, : max(1, int((order >= 0).any(dim=0).sum()))]
+    for _ in range(rule.n_swaps):
+        order = refine(hard, order, rule, may_replace=True)
+    if rule.prune:
+        order = refine(hard, order, rule, may_replace=False)
+    hard.compose(order)
+    return order, hard.log_likelihood()
