@@ -19,38 +19,40 @@ _u = np.uintp  # see _cpu_pursuit
 
 
 @njit(cache=True, nogil=True)
-def tabulate(T, lo, n, theta, log_partition, tables):
-    """Log-densities of rows lo to lo + n under all experts, float64 rounded to float32.
+def tabulate(T, row, n, lo, hi, theta, log_partition, offsets, table):
+    """Log-densities of variables lo to hi of n rows, under all experts, float64 rounded to float32.
 
     Parameters
     ----------
     T : ndarray of shape (n_statistics, n_rows, n_features)
+    row : int
+        The first row.
     theta : ndarray of shape (n_statistics, n_features, n_lanes)
     log_partition : ndarray of shape (n_features, n_lanes)
-    tables : ndarray of shape (n, n_features * n_lanes)
+    offsets : ndarray of shape (block, n_features)
+        Where in the flat `table` the experts' values for a row's variable begin.
     """
-    n_statistics, n_features, n_lanes = theta.shape
+    n_statistics, _, n_lanes = theta.shape
     scratch = np.empty(n_lanes)
     # Variables outside, rows inside: a few rows share one reading of the experts.
-    for variable in range(n_features):
-        at = variable * n_lanes
+    for variable in range(lo, hi):
         d = _u(variable)
         for number in range(n):
-            i, row = _u(number), _u(lo + number)
+            i, at = _u(row + number), offsets[_u(number), d]
             if n_statistics == 2:
-                x, y = T[0, row, d], T[1, row, d]
+                x, y = T[0, i, d], T[1, i, d]
                 for k in range(n_lanes):
                     value = x * theta[0, d, k] + y * theta[1, d, k] - log_partition[d, k]
-                    tables[i, _u(at + k)] = value
+                    table[_u(at + k)] = value
                 continue
             for k in range(n_lanes):
                 scratch[k] = -log_partition[d, k]
             for s in range(n_statistics):
-                x = T[_u(s), row, d]
+                x = T[_u(s), i, d]
                 for k in range(n_lanes):
                     scratch[k] += x * theta[_u(s), d, k]
             for k in range(n_lanes):
-                tables[i, _u(at + k)] = scratch[k]
+                table[_u(at + k)] = scratch[k]
 
 
 @njit(cache=True, nogil=True)
@@ -63,34 +65,23 @@ def sum_all(gains, offsets, table):
 
 @njit(cache=True, nogil=True)
 def pursue(
-    T,
-    lo,
-    hi,
-    block,
-    theta,
-    log_partition,
-    rank,
-    rank_by_expert,
-    rule,
-    order,
-    loglik,
+    T, lo, hi, block, theta, log_partition, rank, rank_by_expert, rule, table, order, loglik
 ):
-    """Codes of rows lo to hi, `block` rows tabulated at a time."""
+    """Codes of rows lo to hi, `block` rows at a time in `table`, which has room for them."""
     n_features, n_lanes = rank.shape
     _, max_active, _, cost, n_swaps, prune = rule
     scratch = new_refinement(cost.size, rank)
     work = scratch[0]
     active = work[2]
     owner_rank, owner_log = work[3]
-    tables = np.empty((block, n_features * n_lanes), np.float32)
-    offsets = np.arange(n_features) * n_lanes
+    all_offsets = np.arange(block * n_features).reshape(block, n_features) * n_lanes
     gains = np.empty((1, n_lanes))
     for begin in range(lo, hi, block):
         n = min(block, hi - begin)
-        tabulate(T, begin, n, theta, log_partition, tables)
+        tabulate(T, begin, n, 0, n_features, theta, log_partition, all_offsets, table)
         for i in range(n):
             row = begin + i
-            table = tables[i]
+            offsets = all_offsets[i]
             sum_all(gains, offsets, table)
             active[:] = False
             j, _ = best_expert(gains, 0, cost, active)

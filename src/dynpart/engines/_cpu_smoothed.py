@@ -13,12 +13,12 @@ import numpy as np
 from numba import njit
 
 from dynpart.engines._cpu_binary import row_offsets
-from dynpart.engines._cpu_dense import sum_all, tabulate
-from dynpart.engines._cpu_pursuit import best_expert
+from dynpart.engines._cpu_dense import tabulate
+from dynpart.engines._cpu_pursuit import TILE, add_rows, best_expert
 from dynpart.engines._cpu_refine import gains_over_code, new_refinement, refine_row
 from dynpart.engines._cpu_vectors import (
-    LANES,
     exponent_of,
+    mixture_shares,
     multiply_ratios_1,
     multiply_ratios_2,
     multiply_ratios_3,
@@ -28,13 +28,14 @@ from dynpart.engines._cpu_vectors import (
 
 GROUP = 16
 """Variables multiplied before the exponent is taken out of the product."""
+AHEAD = 2 * GROUP
+"""Variables of a row's own table that are on their way from memory before they are needed."""
 BLOCK = 16
 """Rows that go from step to step together, so that a group's tables are read once for all."""
 ROOM = 110
 """Binary digits a group's product may grow or shrink by: float32 has 126."""
 SMALLEST = np.float32(2.0**-90)
 """Below this a sum of the active experts is no longer trusted to float32."""
-LOG2_E = np.float32(1.4426950408889634)
 LOG_2 = 0.6931471805599453
 TINY = 2.2250738585072014e-308
 
@@ -42,20 +43,28 @@ _u = np.uintp  # see _cpu_pursuit
 
 
 @njit(cache=True, nogil=True)
-def multiply_ratios(products, i, lo, hi, offsets, factors, shares, levels):
+def multiply_ratios(products, i, lo, hi, offsets, factors, shares, ahead, levels):
     """Multiply the ratios of variables lo to hi into row i's running products of all experts."""
     mantissa, exponent = products
     n_lanes = levels.shape[1]
     k = 0
     while k + 64 <= n_lanes:
-        multiply_ratios_4(mantissa, exponent, i, k, lo, hi, offsets, factors, shares, levels)
+        multiply_ratios_4(mantissa, exponent, i, k, lo, hi, offsets, factors, shares, ahead, levels)
         k += 64
     if n_lanes - k == 48:
-        multiply_ratios_3(mantissa, exponent, i, k, lo, hi, offsets, factors, shares, levels)
+        multiply_ratios_3(mantissa, exponent, i, k, lo, hi, offsets, factors, shares, ahead, levels)
     elif n_lanes - k == 32:
-        multiply_ratios_2(mantissa, exponent, i, k, lo, hi, offsets, factors, shares, levels)
+        multiply_ratios_2(mantissa, exponent, i, k, lo, hi, offsets, factors, shares, ahead, levels)
     elif n_lanes - k == 16:
-        multiply_ratios_1(mantissa, exponent, i, k, lo, hi, offsets, factors, shares, levels)
+        multiply_ratios_1(mantissa, exponent, i, k, lo, hi, offsets, factors, shares, ahead, levels)
+
+
+@njit(cache=True, nogil=True)
+def multiply_pairs(products, i, lo, hi, offsets, factors, shares, ahead, levels):
+    """The same by two variables at a time, for factors of which more would not fit."""
+    for d in range(lo, hi, 2):
+        two = factors[d - lo : d - lo + 2]
+        multiply_ratios(products, i, d, min(d + 2, hi), offsets, two, shares, ahead, levels)
 
 
 @njit(cache=True, nogil=True)
@@ -80,8 +89,8 @@ def add_exactly(gains, i, d, chosen, n_active, offset, table, log2_expertise):
 
 
 @njit(cache=True, nogil=True)
-def join(i, added, mixtures, factors, easy):
-    """Let an expert with e p and e as in `added` join the mixtures of row i.
+def join(i, lo, hi, added, mixtures, factors):
+    """Let an expert with e p and e as in `added` join the mixtures of variables lo to hi of row i.
 
     The factors 1 + e p / N and 1 + e / E are scaled down by a power of two, half way to the largest
     value they may take (no share and no level exceeds one), so that many fit into one product.
@@ -89,57 +98,76 @@ def join(i, added, mixtures, factors, easy):
     Returns
     -------
     shift : int
-        Powers of two by which the product of all ratios is now too small.
+        Powers of two by which the product of these ratios is now too small.
+    easy : bool
+        Whether the product of all these factors fits into a float32; that of two always does.
     exact : bool
         Whether float32 represents all sums; the others have factors of one.
     """
     mixture, total = mixtures
     share, level = added
-    n_features = share.size
     i = _u(i)
     one = np.float32(1)
     exact = True
     shift = 0
-    for d in range(n_features):
-        mixture[i, d] += share[d]
-        total[i, d] += level[d]
-    for g in range(easy.shape[1]):
-        grown = 0
-        for d in range(g * GROUP, min((g + 1) * GROUP, n_features)):
-            at = _u(d)
-            ok = mixture[i, at] >= SMALLEST and total[i, at] >= SMALLEST
-            b = one / mixture[i, at] if ok else np.float32(0)
-            b_below = one / total[i, at] if ok else np.float32(0)
-            half = (exponent_of(one + b) + 1) >> 1
-            half_below = (exponent_of(one + b_below) + 1) >> 1
-            a = power_of_two(-half)
-            a_below = power_of_two(-half_below)
-            factors[i, at, 0] = a
-            factors[i, at, 1] = a * b
-            factors[i, at, 2] = a_below
-            factors[i, at, 3] = a_below * b_below
-            exact &= ok
-            shift += half - half_below
-            grown += max(half, half_below)
-        easy[i, _u(g)] = grown <= ROOM
-    return shift, exact
+    grown = 0
+    for q in range(hi - lo):
+        d = _u(lo + q)
+        mixture[i, d] += share[i, d]
+        total[i, d] += level[i, d]
+        ok = mixture[i, d] >= SMALLEST and total[i, d] >= SMALLEST
+        b = one / mixture[i, d] if ok else np.float32(0)
+        b_below = one / total[i, d] if ok else np.float32(0)
+        half = (exponent_of(one + b) + 1) >> 1
+        half_below = (exponent_of(one + b_below) + 1) >> 1
+        a = power_of_two(-half)
+        a_below = power_of_two(-half_below)
+        factors[q, 0] = a
+        factors[q, 1] = a * b
+        factors[q, 2] = a_below
+        factors[q, 3] = a_below * b_below
+        exact &= ok
+        shift += half - half_below
+        grown += max(half, half_below)
+    return shift, grown <= ROOM, exact
 
 
 @njit(cache=True, nogil=True)
-def look_up(i, j, X, row, offsets, shares, shares_by_expert, levels_by_expert, added):
-    """What expert j adds to the mixtures of row i: e p and e, variable by variable."""
+def look_up_binary(i, j, X, row, shares_by_expert, levels_by_expert, added):
+    """What expert j adds to the mixtures of binary row i: e p and e, variable by variable."""
     share, level = added
-    j = _u(j)
-    for d in range(level.size):
-        level[d] = levels_by_expert[j, d]
-    if shares_by_expert.size:  # binary rows
-        row = _u(row)
-        for d in range(share.size):
-            on, off = shares_by_expert[1, j, d], shares_by_expert[0, j, d]
-            share[d] = on if X[row, d] else off
-    else:
-        for d in range(share.size):
-            share[d] = shares[_u(offsets[_u(i), d]) + j]
+    i, j, row = _u(i), _u(j), _u(row)
+    for d in range(share.shape[1]):
+        on, off = shares_by_expert[1, j, d], shares_by_expert[0, j, d]
+        share[i, d] = on if X[row, d] else off
+        level[i, d] = levels_by_expert[j, d]
+
+
+@njit(cache=True, nogil=True)
+def look_up_dense(i, j, lo, hi, offsets, shares, levels_by_expert, added):
+    """The same for variables lo to hi of a row with a table of its own."""
+    share, level = added
+    i, j = _u(i), _u(j)
+    for variable in range(lo, hi):
+        d = _u(variable)
+        share[i, d] = shares[_u(offsets[i, d]) + j]
+        level[i, d] = levels_by_expert[j, d]
+
+
+@njit(cache=True, nogil=True)
+def activate(n, chosen, max_active, order, lo, n_active, active):
+    """Enter the chosen experts into the codes; returns how many rows may want another one."""
+    running = 0
+    for i in range(n):
+        if chosen[i] >= 0:
+            active[i, chosen[i]] = True
+            order[lo + i, n_active[i]] = chosen[i]
+            n_active[i] += 1
+            if n_active[i] < max_active:
+                running += 1
+            else:
+                chosen[i] = -1
+    return running
 
 
 @njit(cache=True, nogil=True)
@@ -160,61 +188,62 @@ def pursue_block(
         e_k, at most one; `levels_by_expert` is the same in another order.
     """
     min_active, max_active, margin, cost, _, _ = rule
-    n_active, active, gains, products, mixtures, factors, easy = work
-    added = np.empty(offsets.shape[1], np.float32), np.empty(offsets.shape[1], np.float32)
+    n_active, active, gains, products, mixtures, added = work
     mantissa, exponent = products
     n_features = offsets.shape[1]
+    factors = np.empty((GROUP, 4), np.float32)
+    binary = shares_by_expert.size > 0
+    # Binary rows share tables that stay in the cache.
+    ahead = 0 if binary else AHEAD * levels.shape[1]
     mixtures[0][:n] = np.float32(0)
     mixtures[1][:n] = np.float32(0)
     active[:] = False
     n_active[:] = 0
     chosen = np.empty(n, np.int64)
+    shift = np.empty(n, np.int64)
     for i in range(n):
         chosen[i] = order[lo + i, 0]
-    while True:
-        running = 0
+    while activate(n, chosen, max_active, order, lo, n_active, active):
+        gains[:] = 0.0
+        mantissa[:] = np.float32(1)
+        exponent[:] = 0
+        shift[:] = 0
         for i in range(n):
-            if chosen[i] < 0:
-                continue
-            j = chosen[i]
-            active[i, j] = True
-            order[lo + i, n_active[i]] = j
-            n_active[i] += 1
-            if n_active[i] == max_active:
-                chosen[i] = -1
-                continue
-            running += 1
-            gains[i] = 0.0
-            mantissa[i] = np.float32(1)
-            look_up(i, j, X, lo + i, offsets, shares, shares_by_expert, levels_by_expert, added)
-            shift, exact = join(i, added, mixtures, factors, easy)
-            exponent[i] = shift
-            if not exact:
-                for d in range(n_features):
-                    if factors[i, d, 1] == np.float32(0):
-                        add_exactly(
-                            gains, i, d, order[lo + i], n_active[i], offsets[i, d], table,
-                            log2_expertise,
-                        )  # fmt: skip
-        if running == 0:
-            break
-        for g in range(easy.shape[1]):
-            start = g * GROUP
+            if binary and chosen[i] >= 0:
+                look_up_binary(i, chosen[i], X, lo + i, shares_by_expert, levels_by_expert, added)
+        # A group's shares are read once, and from the cache when its products are made.
+        for start in range(0, n_features, GROUP):
             stop = min(start + GROUP, n_features)
             for i in range(n):
                 if chosen[i] < 0:
                     continue
-                if easy[i, g]:
-                    multiply_ratios(products, i, start, stop, offsets, factors, shares, levels)
-                else:  # two factors always fit
-                    for d in range(start, stop, 2):
-                        end = min(d + 2, stop)
-                        multiply_ratios(products, i, d, end, offsets, factors, shares, levels)
+                if not binary:
+                    look_up_dense(
+                        i, chosen[i], start, stop, offsets, shares, levels_by_expert, added
+                    )
+                moved, easy, exact = join(i, start, stop, added, mixtures, factors)
+                shift[i] += moved
+                if easy:
+                    multiply_ratios(
+                        products, i, start, stop, offsets, factors, shares, ahead, levels
+                    )
+                else:
+                    multiply_pairs(
+                        products, i, start, stop, offsets, factors, shares, ahead, levels
+                    )
+                if not exact:
+                    for d in range(start, stop):
+                        if factors[d - start, 1] == np.float32(0):
+                            add_exactly(
+                                gains, i, d, order[lo + i], n_active[i], offsets[i, d], table,
+                                log2_expertise,
+                            )  # fmt: skip
         for i in range(n):
             if chosen[i] < 0:
                 continue
             for k in range(cost.size):
-                gains[i, k] += np.log(np.float64(mantissa[i, k])) + exponent[i, k] * LOG_2
+                twos = exponent[i, k] + shift[i]
+                gains[i, k] += np.log(np.float64(mantissa[i, k])) + twos * LOG_2
             j, most = best_expert(gains, i, cost, active[i])
             stop_here = most <= margin and n_active[i] >= min_active
             chosen[i] = -1 if stop_here else j
@@ -229,8 +258,7 @@ def new_block_work(block, n_experts, n_features, n_lanes):
         np.empty((block, n_lanes)),
         (np.empty((block, n_lanes), np.float32), np.empty((block, n_lanes), np.int32)),
         (np.empty((block, n_features), np.float32), np.empty((block, n_features), np.float32)),
-        np.empty((block, n_features, 4), np.float32),
-        np.empty((block, (n_features + GROUP - 1) // GROUP), np.bool_),
+        (np.empty((block, n_features), np.float32), np.empty((block, n_features), np.float32)),
     )
 
 
@@ -272,65 +300,61 @@ def pursue_binary(
 
 
 @njit(cache=True, nogil=True)
-def mixture_shares(table, log2_levels, shares):
-    """e_k p_k, scaled so that p is at most one per variable, by a polynomial for 2^x."""
-    n_features, n_lanes = log2_levels.shape
-    best = np.empty(LANES, np.float32)
-    for d in range(n_features):
-        at = d * n_lanes
-        for k in range(LANES):
-            best[k] = table[_u(at + k)]
-        for strip in range(LANES, n_lanes, LANES):
-            for k in range(LANES):
-                value = table[_u(at + strip + k)]
-                best[k] = value if value > best[k] else best[k]
-        top = best[0]
-        for k in range(1, LANES):
-            top = max(top, best[k])
-        for k in range(n_lanes):
-            y = (table[_u(at + k)] - top) * LOG2_E + log2_levels[_u(d), k]
-            y = y if y > np.float32(-125) else np.float32(-125)
-            whole = np.floor(y + np.float32(0.5))
-            x = y - whole
-            p = np.float32(1.5403530e-4)
-            p = p * x + np.float32(1.3333558e-3)
-            p = p * x + np.float32(9.6181291e-3)
-            p = p * x + np.float32(5.5504109e-2)
-            p = p * x + np.float32(2.4022651e-1)
-            p = p * x + np.float32(6.9314718e-1)
-            p = p * x + np.float32(1)
-            shares[_u(at + k)] = p * power_of_two(np.int32(whole))
+def grouped_offsets(block, n_features, n_lanes):
+    """Offsets of a table in the order in which a block's products are made: group, row, variable.
+
+    The table has room for whole groups.
+    """
+    offsets = np.empty((block, n_features), np.int64)
+    for i in range(block):
+        for d in range(n_features):
+            offsets[i, d] = ((d // GROUP * block + i) * GROUP + d % GROUP) * n_lanes
+    return offsets
+
+
+@njit(cache=True, nogil=True)
+def begin_dense(
+    T, begin, n, theta, log_partition, log2_levels, cost, offsets, tables, gains, order
+):
+    """Fill the tables of n rows, tile by tile of variables, and find their first experts."""
+    table, shares = tables
+    n_features = offsets.shape[1]
+    asleep = np.zeros(cost.size, np.bool_)
+    gains[:] = 0.0
+    for start in range(0, n_features, TILE):
+        stop = min(start + TILE, n_features)
+        tabulate(T, begin, n, start, stop, theta, log_partition, offsets, table)
+        for i in range(n):
+            add_rows(gains, i, start, stop, offsets[i], table)
+            mixture_shares(start, stop, offsets[i], table, log2_levels, shares)
+    for i in range(n):
+        order[begin + i, 0], _ = best_expert(gains, i, cost, asleep)
 
 
 @njit(cache=True, nogil=True)
 def pursue_dense(
     T, lo, hi, block, theta, log_partition, levels, levels_by_expert, log2_levels, log2_expertise,
-    rank, rank_by_expert, rule, order, loglik,
+    rank, rank_by_expert, rule, tables, order, loglik,
 ):  # fmt: skip
-    """Codes of rows lo to hi of any family."""
+    """Codes of rows lo to hi of any family; `tables` are two with room for `block` rows."""
     n_features, n_lanes = rank.shape
     cost = rule[3]
-    n_experts = cost.size
-    work = new_block_work(block, n_experts, n_features, n_lanes)
-    scratch = new_refinement(n_experts, rank)
-    tables = np.empty((block, n_features * n_lanes), np.float32)
-    shares = np.empty((block, n_features * n_lanes), np.float32)
-    offsets = np.arange(block * n_features).reshape(block, n_features) * n_lanes
-    gains = np.empty((1, n_lanes))
-    asleep = np.zeros(n_experts, np.bool_)
+    work = new_block_work(block, cost.size, n_features, n_lanes)
+    scratch = new_refinement(cost.size, rank)
+    offsets = grouped_offsets(block, n_features, n_lanes)
+    gains = np.empty((block, n_lanes))
+    table, shares = tables
     not_binary = np.empty((0, 0), np.uint8), np.empty((0, 0, 0), np.float32)
     for begin in range(lo, hi, block):
         n = min(block, hi - begin)
-        tabulate(T, begin, n, theta, log_partition, tables)
-        for i in range(n):
-            sum_all(gains, offsets[0], tables[i])
-            order[begin + i, 0], _ = best_expert(gains, 0, cost, asleep)
-            mixture_shares(tables[i], log2_levels, shares[i])
+        begin_dense(
+            T, begin, n, theta, log_partition, log2_levels, cost, offsets, tables, gains, order
+        )
         pursue_block(
-            n, not_binary[0], offsets, tables.reshape(-1), shares.reshape(-1), not_binary[1],
-            levels, levels_by_expert, log2_expertise, rule, order, begin, work,
+            n, not_binary[0], offsets, table, shares, not_binary[1], levels, levels_by_expert,
+            log2_expertise, rule, order, begin, work,
         )  # fmt: skip
         for i in range(n):
             loglik[begin + i] = refine_smoothed(
-                order[begin + i], offsets[0], tables[i], rank, rank_by_expert, rule, scratch
+                order[begin + i], offsets[i], table, rank, rank_by_expert, rule, scratch
             )

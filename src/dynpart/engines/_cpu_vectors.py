@@ -13,12 +13,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
 LANES = 16
 """Experts per vector: tables are padded to a multiple of it."""
+
+LOG2_E = float(np.float32(1.4426950408889634))
+LOWEST = -125.0
+"""Powers of two that a float32 still holds."""
+POWER_OF_TWO = tuple(
+    float(np.float32(c))
+    for c in (1.5403530e-4, 1.3333558e-3, 9.6181291e-3, 5.5504109e-2, 2.4022651e-1, 6.9314718e-1, 1)
+)
+"""Polynomial for 2^x with x between -1/2 and 1/2, highest power first."""
 
 _F32 = ir.FloatType()
 _I32 = ir.IntType(32)
@@ -47,11 +57,61 @@ def _vector_at(builder: Any, pointer: Any, index: Any, element: Any) -> Any:
     return builder.load(where, align=element.width // 8 if element is not _F32 else 4)
 
 
+def _fetch(builder: Any, pointer: Any, index: Any) -> None:
+    """Ask for a part of a table before it is needed."""
+    byte = ir.IntType(8).as_pointer()
+    kind = ir.FunctionType(ir.VoidType(), [byte, _I32, _I32, _I32])
+    prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+    where = builder.bitcast(builder.gep(pointer, [index]), byte)
+    to_read, soon, of_data = (ir.Constant(_I32, value) for value in (0, 3, 1))
+    builder.call(prefetch, [where, to_read, soon, of_data])
+
+
 def _splat(builder: Any, value: Any) -> Any:
     kind = ir.VectorType(value.type, LANES)
     single = builder.insert_element(ir.Constant(kind, ir.Undefined), value, ir.Constant(_I32, 0))
     mask = ir.Constant(ir.VectorType(_I32, LANES), [0] * LANES)
     return builder.shuffle_vector(single, ir.Constant(kind, ir.Undefined), mask)
+
+
+def _vector_function(builder: Any, name: str, n_arguments: int) -> Any:
+    """A function of LLVM's that works on vectors element by element."""
+    kind = ir.FunctionType(_VECTOR, [_VECTOR] * n_arguments)
+    return cgutils.get_or_insert_function(builder.module, kind, f"llvm.{name}.v{LANES}f32")
+
+
+def _constant(value: float) -> Any:
+    return ir.Constant(_VECTOR, [value] * LANES)
+
+
+def _larger(builder: Any, one: Any, other: Any) -> Any:
+    return builder.select(builder.fcmp_ordered(">", one, other), one, other)
+
+
+def _largest(builder: Any, vector: Any) -> Any:
+    """The largest element, in all places of a vector."""
+    width = LANES // 2
+    while width:
+        turned = [(k + width) % LANES for k in range(LANES)]
+        mask = ir.Constant(ir.VectorType(_I32, LANES), turned)
+        vector = _larger(builder, vector, builder.shuffle_vector(vector, vector, mask))
+        width //= 2
+    return vector
+
+
+def _power_of_two(builder: Any, y: Any) -> Any:
+    """2^y by a polynomial, for float32 not much below zero; y less than LOWEST counts as that."""
+    whole_type = ir.VectorType(_I32, LANES)
+    fused = _vector_function(builder, "fmuladd", 3)
+    y = _larger(builder, y, _constant(LOWEST))
+    whole = builder.call(_vector_function(builder, "floor", 1), [builder.fadd(y, _constant(0.5))])
+    x = builder.fsub(y, whole)
+    value = _constant(POWER_OF_TWO[0])
+    for coefficient in POWER_OF_TWO[1:]:
+        value = builder.call(fused, [value, x, _constant(coefficient)])
+    bits = builder.add(builder.fptosi(whole, whole_type), ir.Constant(whole_type, [127] * LANES))
+    bits = builder.shl(bits, ir.Constant(whole_type, [23] * LANES))
+    return builder.fmul(value, builder.bitcast(bits, _VECTOR))
 
 
 def _running(builder: Any, count: int, start: float) -> list[Any]:
@@ -163,34 +223,40 @@ def _make_add_changes(n_vectors: int) -> Callable:
 def _make_multiply_ratios(n_vectors: int) -> Callable:
     @intrinsic
     def multiply_ratios(
-        typingctx, mantissa, exponent, row, first, lo, hi, offsets, factors, shares, levels
+        typingctx, mantissa, exponent, row, first, lo, hi, offsets, factors, shares, ahead, levels
     ):  # fmt: skip
-        """Multiply running products by prod (a + b e p) / prod (a' + b' e), variables lo..hi."""
+        """Multiply running products by prod (a + b e p) / prod (a' + b' e), variables lo..hi.
+
+        `factors` has a, b, a', b' of these variables alone. Shares so far `ahead` of those in
+        use are asked for, if it is not zero.
+        """
         i8 = types.int64
-        sig = types.void(mantissa, exponent, i8, i8, i8, i8, offsets, factors, shares, levels)
+        sig = types.void(mantissa, exponent, i8, i8, i8, i8, offsets, factors, shares, i8, levels)
 
         def codegen(context, builder, signature, args):
             row_, k, begin, end = args[2:6]
+            ahead_ = args[9]
+            far = builder.icmp_signed(">", ahead_, ir.Constant(_I64, 0))
             arrays = [
-                _data(context, builder, signature.args[i], args[i]) for i in (0, 1, *range(6, 10))
+                _data(context, builder, signature.args[i], args[i]) for i in (0, 1, 6, 7, 8, 10)
             ]
             mantissa_, exponent_, offsets_, factors_, shares_, levels_ = arrays
-            lanes = _width(context, builder, signature.args[9], args[9])
+            lanes = _width(context, builder, signature.args[10], args[10])
             n_features = _width(context, builder, signature.args[6], args[6])
             strips = _strips(n_vectors, k, builder)
             above = _running(builder, n_vectors, 1.0)
             below = _running(builder, n_vectors, 1.0)
-            fused = cgutils.get_or_insert_function(
-                builder.module,
-                ir.FunctionType(_VECTOR, [_VECTOR] * 3),
-                f"llvm.fmuladd.v{LANES}f32",
-            )
+            fused = _vector_function(builder, "fmuladd", 3)
             with cgutils.for_range_slice(builder, begin, end, ir.Constant(_I64, 1)) as (d, _):
                 cell = builder.add(builder.mul(row_, n_features), d)
                 offset = _at(builder, offsets_, cell)
                 place = builder.mul(d, lanes)
-                four = builder.mul(cell, ir.Constant(_I64, 4))
+                four = builder.mul(builder.sub(d, begin), ir.Constant(_I64, 4))
                 at_four = [builder.add(four, ir.Constant(_I64, s)) for s in range(4)]
+                with builder.if_then(far):
+                    later = builder.add(offset, ahead_)
+                    for strip in strips:
+                        _fetch(builder, shares_, builder.add(later, strip))
                 a, b, a_below, b_below = (
                     _splat(builder, _at(builder, factors_, at)) for at in at_four
                 )
@@ -221,6 +287,43 @@ def _make_multiply_ratios(n_vectors: int) -> Callable:
         return sig, codegen
 
     return multiply_ratios
+
+
+@intrinsic
+def mixture_shares(typingctx, lo, hi, offsets, table, log2_levels, shares):
+    """e_k p_k of variables lo to hi of a row, scaled so that p is at most one per variable.
+
+    `table` holds log p and `log2_levels` log2 e; values of a variable begin at its offset in
+    `table` and in `shares`.
+    """
+    sig = types.void(types.int64, types.int64, offsets, table, log2_levels, shares)
+
+    def codegen(context, builder, signature, args):
+        offsets_, table_, levels_, shares_ = (
+            _data(context, builder, signature.args[i], args[i]) for i in range(2, 6)
+        )
+        lanes = _width(context, builder, signature.args[4], args[4])
+        fused = _vector_function(builder, "fmuladd", 3)
+        zero, one, step = (ir.Constant(_I64, value) for value in (0, 1, LANES))
+        top = cgutils.alloca_once(builder, _VECTOR)
+        with cgutils.for_range_slice(builder, args[0], args[1], one) as (d, _):
+            offset = _at(builder, offsets_, d)
+            place = builder.mul(d, lanes)
+            builder.store(_vector_at(builder, table_, offset, _F32), top)
+            with cgutils.for_range_slice(builder, step, lanes, step) as (k, _):
+                log = _vector_at(builder, table_, builder.add(offset, k), _F32)
+                builder.store(_larger(builder, builder.load(top), log), top)
+            most = _largest(builder, builder.load(top))
+            with cgutils.for_range_slice(builder, zero, lanes, step) as (k, _):
+                at = builder.add(offset, k)
+                log = builder.fsub(_vector_at(builder, table_, at, _F32), most)
+                level = _vector_at(builder, levels_, builder.add(place, k), _F32)
+                y = builder.call(fused, [log, _constant(LOG2_E), level])
+                out = builder.bitcast(builder.gep(shares_, [at]), _VECTOR.as_pointer())
+                builder.store(_power_of_two(builder, y), out, align=4)
+        return context.get_dummy_value()
+
+    return sig, codegen
 
 
 @intrinsic

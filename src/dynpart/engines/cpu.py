@@ -6,6 +6,7 @@ depends on the cut: see the kernels beside this module.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -192,6 +193,13 @@ class Threads:
         self.map(lambda lo: task(lo, min(lo + size, n_rows)), starts, n_rows * n_terms)
 
 
+class ThreadTables(threading.local):
+    """Tables a thread fills again and again: fresh memory costs as much as what is done with it."""
+
+    def __init__(self, n_tables: int, size: int) -> None:
+        self.tables = np.empty((n_tables, size), dtype=np.float32)
+
+
 def allowed_threads() -> int:
     """Threads that both Numba and, through OpenMP, threadpoolctl allow."""
     pools = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "openmp"]
@@ -293,6 +301,9 @@ def _pursuit(experts: Experts, rule: PursuitRule) -> Run:
     n_terms = by.rank.size
     block = max(1, min(8, TABLE_BYTES // (4 * n_terms)))
     rule_ = _kernel_rule(rule)
+    n_features, n_lanes = by.rank.shape
+    whole_groups = -(-n_features // _cpu_smoothed.GROUP) * _cpu_smoothed.GROUP
+    memory = ThreadTables(1 + rule.smoothed, block * whole_groups * n_lanes)
     if rule.smoothed:
         levels = SmoothedTables.of(experts)
 
@@ -301,13 +312,13 @@ def _pursuit(experts: Experts, rule: PursuitRule) -> Run:
             _cpu_smoothed.pursue_dense(
                 T, lo, hi, block, theta, log_partition, levels.levels, levels.levels_by_expert,
                 levels.log2_levels, levels.log2_expertise, by.rank, by.rank_by_expert, rule_,
-                order, log_likelihood,
+                tuple(memory.tables), order, log_likelihood,
             )  # fmt: skip
 
         def hard(lo: int, hi: int) -> None:
             _cpu_dense.pursue(
                 T, lo, hi, block, theta, log_partition, by.rank, by.rank_by_expert, rule_,
-                order, log_likelihood,
+                memory.tables[0], order, log_likelihood,
             )  # fmt: skip
 
         threads.map_rows(smoothed if rule.smoothed else hard, T.shape[1], n_terms, block)
