@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from benchmarks.speed.competitors import CASES  # noqa: E402
 from benchmarks.speed.data import load, make_strokes  # noqa: E402
 from benchmarks.speed.growth import AXES, QUICK, draw, exponent  # noqa: E402
 from benchmarks.speed.growth import FULL as FULL_GROWTH  # noqa: E402
+from benchmarks.speed.images import SETS, measure_images  # noqa: E402
 
 TINY = Sizes(n_fit=120, n_encode=80, n_subset=40, n_components=4)
 
@@ -49,6 +51,17 @@ def saved():
             result("omp", 6.0),
             result("omp-jobs", 4.0, memory=None),
             result("dynpart-encode", 0.5),
+        ],
+        "images": [
+            {
+                "name": "some images",
+                "n_rows": 300,
+                "n_features": 48_000,
+                "n_experts": 20,
+                "n_iter": 30,
+                "seconds": 1.5,
+                "cpu_seconds": 2.5,
+            }
         ],
         "growth": [
             {"axis": axis, "n": 10, "K": 10, "D": 10, "encode_s": 1.0, "iteration_s": 1.0}
@@ -88,7 +101,9 @@ def test_ratios_are_of_medians(saved):
 
 def test_tables_have_a_row_per_case_and_twins_a_table_of_their_own(saved):
     tables = {title: (headings, lines) for title, headings, lines in report.tables(saved)}
-    assert set(tables) == {"Fit", "Encode", "One thread against all", "Growth"}
+    large = "Fit large images, our defaults"
+    assert set(tables) == {"Fit", "Encode", "One thread against all", large, "Growth"}
+    assert tables[large][1] == [["some images", "300", "48,000", "20", "30", "1.50 s", "2.50 s"]]
     assert [line[0] for line in tables["Fit"][1]] == [CASES["rbm"].title, "dynpart, max_iter=10"]
     assert tables["Fit"][1][1][1:] == ["60,000", "2", "5.00 s", "5.00 s", "0.25", "10 MB"]
     assert tables["Encode"][1][1][-1] == "–"
@@ -146,12 +161,30 @@ def test_made_up_rows_are_binary_repeatable_and_as_dark_as_digits(monkeypatch):
     np.testing.assert_array_equal(np.vstack([fit, encode]), make_strokes(200))
 
 
+@pytest.mark.parametrize("name", SETS)
+def test_large_images_are_left_out_where_no_folder_has_them(name, monkeypatch, tmp_path):
+    monkeypatch.delenv("DYNPART_DATA", raising=False)
+    assert measure_images(name, None, quick=True) is None
+    assert measure_images(name, str(tmp_path), quick=True) is None
+
+
+def test_an_iteration_of_large_images_is_measured(monkeypatch):
+    rows = np.random.default_rng(0).integers(0, 2, (30, 40)).astype(np.uint8)
+    images = SimpleNamespace(name="made-up", train=rows)
+    monkeypatch.setitem(SETS, "horses", (lambda folder: images, {"n_experts": 4, "n_active": 2}))
+    found = measure_images("horses", "anywhere", quick=True)
+    assert (found["name"], found["n_rows"], found["n_features"]) == ("made-up", 20, 40)
+    assert found["n_iter"] == 2
+    assert found["seconds"] > 0
+
+
 def test_one_command_measures_saves_and_writes(monkeypatch, tmp_path, capsys):
     monkeypatch.delenv("DYNPART_DATA", raising=False)
     monkeypatch.setattr("benchmarks.speed.case.QUICK", TINY)
     page = tmp_path / "page.md"
     page.write_text(f"before\n{report.BEGIN}{report.END}\nafter\n")
     arguments = ["--quick", "--threads", "1", "--out", str(tmp_path), "--only", "kmeans-encode"]
+    arguments.append("--images")
     command.main([*arguments, "--write-docs"], page)
     saved = json.loads((tmp_path / "speed-quick.json").read_text())
     assert [r["name"] for r in saved["results"]] == ["kmeans", "kmeans-encode"]
@@ -164,6 +197,7 @@ def test_one_command_measures_saves_and_writes(monkeypatch, tmp_path, capsys):
     assert "KMeans, nearest centre" in page.read_text()
     printed = capsys.readouterr().out
     assert "KMeans" in printed
+    assert "horses: left out" in printed
 
     before = page.read_text()
     command.main([*arguments, "--saved", "--write-docs"], page)

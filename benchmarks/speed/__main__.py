@@ -3,10 +3,12 @@
     python -m benchmarks.speed --quick              # does everything work? a minute, small sizes
     python -m benchmarks.speed --repeats 3          # the real thing
     python -m benchmarks.speed --growth --write-docs # and how time grows, into docs/performance.md
+    python -m benchmarks.speed --images             # and the paper's large images
     python -m benchmarks.speed --saved --write-docs  # measure nothing, write what was kept
 
 MNIST is read from --data or the folder named by DYNPART_DATA; without either, drawings of the same
-shape are made up. Cases run one after another, each in a process of its own.
+shape are made up, and large images are left out. Cases run one after another, each in a process of
+its own.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import json
 import os
 import platform
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -27,6 +29,7 @@ from rich.console import Console
 from benchmarks.speed import case, report
 from benchmarks.speed.competitors import CASES
 from benchmarks.speed.growth import draw
+from benchmarks.speed.images import SETS as IMAGES
 from benchmarks.speed.measure import ROOT, measure, work
 
 PAGE = ROOT / "docs" / "performance.md"
@@ -66,6 +69,7 @@ def options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results")
     parser.add_argument("--only", nargs="+", choices=CASES, metavar="CASE", help=", ".join(CASES))
     parser.add_argument("--growth", action="store_true", help="also vary rows, experts, variables")
+    parser.add_argument("--images", action="store_true", help="also fit horses and motorcycles")
     parser.add_argument("--saved", action="store_true", help="measure nothing, show what was kept")
     parser.add_argument("--write-docs", action="store_true", help=f"write into docs/{PAGE.name}")
     return parser.parse_args(arguments)
@@ -94,7 +98,24 @@ def measured(option: argparse.Namespace, console: Console) -> dict:
         if option.growth:
             tell("growth")
             saved |= work(option.threads, task="growth", quick=option.quick, **order)
+        if option.images:
+            saved["images"] = measured_images(option, order, tell)
     return saved
+
+
+def measured_images(
+    option: argparse.Namespace, order: dict, tell: Callable[[str], None]
+) -> list[dict]:
+    found = []
+    for name in IMAGES:
+        tell(name)
+        about = {"name": name, "folder": option.data, "quick": option.quick}
+        answer = work(option.threads, task="images", **about, **order)["images"]
+        if answer is None:
+            tell(f"{name}: left out, no folder has them")
+        else:
+            found.append(answer)
+    return found
 
 
 def main(arguments: Sequence[str] | None = None, page: Path = PAGE) -> None:

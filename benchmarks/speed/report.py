@@ -100,11 +100,30 @@ def growth_table(growth: list[dict]) -> tuple[list[str], list[list[str]]]:
     return ["what grows", "from, to", *(f"{label}, exponent" for label in LABELS.values())], lines
 
 
+def image_table(images: list[dict]) -> tuple[list[str], list[list[str]]]:
+    """Fits of large images, by the iteration."""
+    lines = [
+        [
+            result["name"],
+            f"{result['n_rows']:,}",
+            f"{result['n_features']:,}",
+            str(result["n_experts"]),
+            str(result["n_iter"]),
+            shown(result["seconds"]),
+            shown(result["cpu_seconds"]),
+        ]
+        for result in images
+    ]
+    headings = ["what", "rows", "variables", "experts", "iterations"]
+    return [*headings, "per iteration", "processor, per iteration"], lines
+
+
 def tables(saved: dict) -> list[tuple[str, list[str], list[list[str]]]]:
     """Everything as (title, headings, lines)."""
     results = saved.get("results", [])
     found = [(HEADINGS[group][0], *group_table(results, group)) for group in HEADINGS]
     found.append(("One thread against all", *thread_table(results)))
+    found.append(("Fit large images, our defaults", *image_table(saved.get("images", []))))
     found.append(("Growth", *growth_table(saved.get("growth", []))))
     return [table for table in found if table[2]]
 

@@ -76,6 +76,10 @@ def main(text: str) -> dict:
         from benchmarks.speed.growth import measure_growth
 
         return {"growth": measure_growth(np.load(place / "fit-uint8.npy"), order["quick"])}
+    if order["task"] == "images":
+        from benchmarks.speed.images import measure_images
+
+        return {"images": measure_images(order["name"], order["folder"], order["quick"])}
     from benchmarks.speed.competitors import CASES
 
     return run(CASES[order["case"]], sizes, place, order["task"] == "load")
