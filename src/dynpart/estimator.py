@@ -314,7 +314,7 @@ class DynamicPartitionModel(
             print(f"dynpart: {fit.adaptation}", file=sys.stderr)
         for complaint in complaints(summary, fit.experts, fit.history, task.max_active):
             warnings.warn(complaint, ConvergenceWarning, stacklevel=2)
-        self._stream, self._moments = None, data.moments
+        self._stream, self._moments = None, data.moments.like(np.empty(0))
         return self
 
     def partial_fit(self, X: ArrayLike, y: None = None) -> DynamicPartitionModel:
@@ -371,7 +371,8 @@ class DynamicPartitionModel(
         stream: Stream | None = getattr(self, "_stream", None)
         if stream is None and fitted:
             experts = self._experts().like(moments.mean)
-            stream = resume(course, experts, getattr(self, "_moments", moments))
+            known = getattr(self, "_moments", moments).like(moments.mean)
+            stream = resume(course, experts, known)
         elif stream is None:
             seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
             stream = begin(course, self.family_, moments, seed)

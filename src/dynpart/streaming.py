@@ -423,7 +423,7 @@ def _advance(
     record = IterationRecord(
         iteration=t,
         n_rows=sums.codes.n_rows,
-        joint=joint_objective(sums.codes),
+        joint=float(joint_objective(sums.codes)),
         penalised=_penalised(course, experts, sums.codes, moments),
         mean_active=float(sums.codes.usage.sum() / sums.codes.n_rows),
         **_changes(experts, after, moments),

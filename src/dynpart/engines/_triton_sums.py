@@ -30,11 +30,11 @@ MOST_PARTS = 16
 
 @triton.jit
 def compose_kernel(
-    x, order, level, mean, variance, out,
+    x, order, level, mean, variance, pulls, places,
     n_rows, n_features, n_slots,
     GAUSSIAN: tl.constexpr, GRADIENT: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
-    """Of each row and variable: 1 / E, or the pull on the composed opinion over E, and it."""
+    """Of each row and variable: 1 / E, or the composed opinion and the pull on it over E."""
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     d = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
     live = (row < n_rows)[:, None] & (d < n_features)[None, :]
@@ -46,13 +46,13 @@ def compose_kernel(
         k = tl.load(order + row * n_slots + slot, mask=row < n_rows, other=-1).to(tl.int32)
         active = live & (k >= 0)[:, None]
         there = k[:, None] * n_features + d[None, :]
-        e = tl.load(level + there, mask=active, other=0.0)
+        e = tl.load(level + there, mask=active, other=0.0).to(tl.float64)
         total += e
         if GRADIENT:
             m += e * tl.load(mean + there, mask=active, other=0.0)
     inverse = 1.0 / tl.where(live, total, 1.0)
     if not GRADIENT:
-        tl.store(out + here, inverse, mask=live)
+        tl.store(pulls + here, inverse, mask=live)
         return
     m *= inverse
     value = tl.load(x + here, mask=live, other=0).to(tl.float64)
@@ -62,23 +62,23 @@ def compose_kernel(
             k = tl.load(order + row * n_slots + slot, mask=row < n_rows, other=-1).to(tl.int32)
             active = live & (k >= 0)[:, None]
             there = k[:, None] * n_features + d[None, :]
-            e = tl.load(level + there, mask=active, other=0.0)
+            e = tl.load(level + there, mask=active, other=0.0).to(tl.float64)
             away = tl.load(mean + there, mask=active, other=0.0) - m
             v += e * (tl.load(variance + there, mask=active, other=0.0) + away * away)
         v = tl.where(live, v * inverse, 1.0)
         by_mean = (value - m) / v
         by_variance = (by_mean * by_mean - 1.0 / v) * 0.5
-        tl.store(out + plane + plane + here, by_variance * inverse, mask=live)
-        tl.store(out + plane + plane + plane + here, v, mask=live)
+        tl.store(pulls + plane + here, by_variance * inverse, mask=live)
+        tl.store(places + plane + here, v, mask=live)
     else:
         by_mean = (value - m) / tl.where(live, m * (1.0 - m), 1.0)
-    tl.store(out + here, by_mean * inverse, mask=live)
-    tl.store(out + plane + here, m, mask=live)
+    tl.store(pulls + here, by_mean * inverse, mask=live)
+    tl.store(places + here, m, mask=live)
 
 
 @triton.jit
 def add_kernel(
-    x, composed, members, starts, mean, variance, parts,
+    x, pulls, places, members, starts, mean, variance, parts,
     n_rows, n_features, n_experts, n_parts,
     GAUSSIAN: tl.constexpr, GRADIENT: tl.constexpr, TOGETHER: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
@@ -95,25 +95,26 @@ def add_kernel(
     first = tl.zeros([TOGETHER, WIDTH], tl.float64)
     second = tl.zeros([TOGETHER, WIDTH], tl.float64)
     third = tl.zeros([TOGETHER, WIDTH], tl.float64)
-    own_mean = tl.load(mean + expert * n_features + d, mask=inside, other=0.0)[None, :]
-    own_variance = tl.load(variance + expert * n_features + d, mask=inside, other=0.0)[None, :]
+    its = expert * n_features + d
+    own_mean = tl.load(mean + its, mask=inside, other=0.0).to(tl.float64)[None, :]
+    own_variance = tl.load(variance + its, mask=inside, other=0.0).to(tl.float64)[None, :]
     for j in range(low, high, TOGETHER):
         i = j + tl.arange(0, TOGETHER)
         row = tl.load(members + i, mask=i < high, other=0)
         live = (i < high)[:, None] & inside[None, :]
         here = row[:, None] * n_features + d[None, :]
         if GRADIENT:
-            pull = tl.load(composed + here, mask=live, other=0.0)
-            away = own_mean - tl.load(composed + plane + here, mask=live, other=0.0)
+            pull = tl.load(pulls + here, mask=live, other=0.0)
+            away = own_mean - tl.load(places + here, mask=live, other=0.0)
             g = pull * away
             if GAUSSIAN:
-                by_variance = tl.load(composed + plane + plane + here, mask=live, other=0.0)
-                v = tl.load(composed + plane + plane + plane + here, mask=live, other=0.0)
+                by_variance = tl.load(pulls + plane + here, mask=live, other=0.0)
+                v = tl.load(places + plane + here, mask=live, other=0.0)
                 g += by_variance * (own_variance - v + away * away)
             first += g
             second += g * g
         else:
-            weight = tl.load(composed + here, mask=live, other=0.0)
+            weight = tl.load(pulls + here, mask=live, other=0.0).to(tl.float64)
             value = tl.load(x + here, mask=live, other=0).to(tl.float64)
             first += weight
             second += weight * value
@@ -149,24 +150,26 @@ def _sums(
     """
     gaussian = experts.family.name == "gaussian"
     eta: Any = experts.eta
-    mean = eta[0]
-    variance = eta[1] - mean * mean if gaussian else mean
+    # Opinions are only compared with each other: rounded alike, they may be rounded.
+    mean = eta[0].float()
+    variance = (eta[1] - eta[0] * eta[0]).float() if gaussian else mean
     n_rows, n_features = x.shape
     n_experts, order = experts.n_experts, codes.order
-    n_composed = (4 if gaussian else 2) if gradient else 1
-    composed = mean.new_empty((n_composed, n_rows, n_features))
+    n_composed = 2 if gaussian and gradient else 1
+    pulls = mean.new_empty((n_composed, n_rows, n_features))
+    places = level.new_empty((n_composed, n_rows, n_features)) if gradient else pulls
     n_widths = triton.cdiv(n_features, WIDTH)
     kind: dict[str, Any] = {"GAUSSIAN": gaussian, "GRADIENT": gradient, "WIDTH": WIDTH}
     compose_kernel[(triton.cdiv(n_rows, ROWS), n_widths)](
-        x, order, level, mean, variance, composed, n_rows, n_features, order.shape[1],
+        x, order, level, mean, variance, pulls, places, n_rows, n_features, order.shape[1],
         ROWS=ROWS, **kind,
     )  # fmt: skip
     members, starts = codes.rows_by_expert
     n_parts = max(1, min(MOST_PARTS, order.numel() // (256 * n_experts)))
     n_sums = 2 if gradient or not gaussian else 3
-    parts = mean.new_empty((n_sums, n_parts, n_experts, n_features))
+    parts = level.new_empty((n_sums, n_parts, n_experts, n_features))
     add_kernel[(n_widths, n_experts, n_parts)](
-        x, composed, members, starts, mean, variance, parts, n_rows, n_features, n_experts,
+        x, pulls, places, members, starts, mean, variance, parts, n_rows, n_features, n_experts,
         n_parts, TOGETHER=TOGETHER, **kind,
     )  # fmt: skip
     return parts.sum(dim=1)

@@ -235,27 +235,30 @@ def _plain_pursuit(experts: Experts, rule: PursuitRule) -> Pursue:
 
 
 def _kernel_pursuit(experts: Experts, rule: PursuitRule) -> Pursue:
-    from dynpart.engines._triton_pursuit import (
-        KernelScore,
-        Tables,
-        fits_one_program,
-        pursue_rows,
-    )
+    from dynpart.engines import _triton_binary
+    from dynpart.engines._triton_pursuit import KernelScore, Tables
 
-    tables = Tables.of(experts)
+    refines = bool(rule.n_swaps or rule.prune)
+    binary = _triton_binary.can_hold(experts)
+    if binary:
+        small = _triton_binary.BinaryTables.of(experts)
+    if rule.smoothed or refines or not binary:
+        tables = Tables.of(experts)
 
     def pursue(x: Tensor) -> tuple[Tensor, Tensor]:
         x = _prepared(x, experts)
+        if binary and not rule.smoothed:
+            order, log_likelihood = _triton_binary.pursue_hard(x, small, rule)
+            if not refines:
+                return order, log_likelihood
         by_variable = x.T.contiguous()
         hard = KernelScore(by_variable, tables, smoothed=False)
-        if rule.smoothed:
-            order = greedy(KernelScore(by_variable, tables, smoothed=True), rule)
-        elif fits_one_program(tables, x.shape[1]):
-            order, log_likelihood = pursue_rows(x, hard, rule)
-            if not (rule.n_swaps or rule.prune):
-                return order, log_likelihood
-        else:
-            order = greedy(hard, rule)
+        if binary and rule.smoothed:
+            order = _triton_binary.pursue_smoothed(x, small, rule)
+        elif not binary:
+            order = greedy(
+                KernelScore(by_variable, tables, smoothed=True) if rule.smoothed else hard, rule
+            )
         return _refined(order, hard, rule)
 
     return pursue
