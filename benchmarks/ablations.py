@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dynpart.arrays import namespace
 from dynpart.engines import GradientSums
 from dynpart.learning import Annealed, Plan, Problem, Step
 
@@ -49,7 +50,7 @@ class SignOnly(Annealed):
     """The paper's sign of the gradient instead of its standard score."""
 
     def expertise_change(self, evidence: GradientSums, n_rows: int) -> np.ndarray:
-        return np.sign(evidence.first) * math.log2(self.factor)
+        return namespace(evidence.first).sign(evidence.first) * math.log2(self.factor)
 
 
 @dataclass(frozen=True)

@@ -18,13 +18,14 @@ import argparse
 import ast
 import inspect
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from sklearn.feature_extraction.image import grid_to_graph
 
 from benchmarks.ablations import ABLATIONS
 from dynpart import DynamicPartitionModel
-from dynpart.baselines import DynamicPartition
+from dynpart.baselines import Baseline, DynamicPartition
 from dynpart.comparison import CONTESTANTS, PROBLEMS, Contestant, Problem, load_problem, ours, run
 from dynpart.comparison.contestants import OURS, our_settings
 from dynpart.comparison.report import Row, markdown_table, rows_of, table_of
@@ -51,6 +52,18 @@ def connected(problem: Problem, seed: int) -> DynamicPartition:
     graph = grid_to_graph(*problem.image_shape)
     settings = our_settings(problem) | {"connectivity": graph}
     return DynamicPartition(problem.n_components, settings=settings, random_state=seed)
+
+
+def on_device(row: Contestant, device: str) -> Contestant:
+    """The same row, with our model on a GPU; the others stay where they are."""
+
+    def make(problem: Problem, seed: int) -> Baseline:
+        model = row.make(problem, seed)
+        if isinstance(model, DynamicPartition):
+            model.settings = {**(model.settings or {}), "device": device}
+        return model
+
+    return replace(row, make=make)
 
 
 def settings() -> dict[str, Contestant]:
@@ -111,6 +124,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--final", action="store_true", help="learn from all, score on test rows")
     parser.add_argument("--redo", action="append", default=[], help="compute this row afresh")
+    parser.add_argument("--device", help="where our model learns, for example cuda")
     parser.add_argument("--out", type=Path, default=Path("quality-output"))
     options = parser.parse_args(arguments)
 
@@ -122,6 +136,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if unknown:
         parser.error(f"--only must be among {', '.join(rows)}, got {', '.join(sorted(unknown))}")
     chosen = [rows[name] for name in options.only or rows]
+    if options.device:
+        chosen = [on_device(row, options.device) for row in chosen]
     seeds = range(options.first_seed, options.first_seed + options.seeds)
     split = "test" if options.final else "validation"
     text = [f"# Quality of learning, {split} rows\n"]

@@ -107,7 +107,8 @@ class DynamicPartitionModel(
     connectivity : sparse matrix or array of shape (n_features, n_features), default=None
         Which variables are neighbours, as :func:`~sklearn.feature_extraction.image.grid_to_graph`
         gives it. Evidence for expertise then flows between them, and supports become coherent
-        parts: worth it on images of many pixels.
+        parts; an expert that has seen little of a variable also listens to its opinion on the
+        neighbours. Worth it on images of many pixels.
     tol : float, default=1e-5
         Learning stops before `max_iter` when opinions move less than this, in standard deviations
         of the data, in an iteration over all rows; the search before is never cut short.
@@ -279,7 +280,7 @@ class DynamicPartitionModel(
             data.rows,
             data.moments,
             *self._limits(),
-            diffuse=neighbourly(self.connectivity, len(data.moments.mean)),
+            neighbours=neighbourly(self.connectivity, len(data.moments.mean)),
             tol=self.tol,
         )
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
@@ -366,7 +367,7 @@ class DynamicPartitionModel(
             self.n_experts,
             self.max_iter,
             *self._limits(),
-            diffuse=neighbourly(self.connectivity, self.n_features_in_),
+            neighbours=neighbourly(self.connectivity, self.n_features_in_),
         )
         stream: Stream | None = getattr(self, "_stream", None)
         if stream is None and fitted:

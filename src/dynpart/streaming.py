@@ -19,7 +19,7 @@ learns from every batch, and the one that best explains the next batch, not seen
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -38,6 +38,7 @@ from dynpart.engines import (
 from dynpart.engines.blocks import tree_sum
 from dynpart.families import ColumnMoments, Family
 from dynpart.learning import Annealed, IterationRecord, Plan, Problem, Step
+from dynpart.learning._connectivity import Neighbours
 from dynpart.learning._learner import break_ties, update_expertise
 from dynpart.learning._objective import joint_objective, penalised_objective
 
@@ -298,9 +299,8 @@ class Course:
         Steps of the plan.
     min_active, max_active : int
         Limits on active experts per row, on top of the plan's own floor.
-    diffuse : callable or None
-        Lets evidence flow between neighbouring variables; takes and returns (n_experts,
-        n_features).
+    neighbours : Neighbours or None
+        Lets evidence and opinions flow between neighbouring variables.
     """
 
     engine: Engine
@@ -309,7 +309,7 @@ class Course:
     n_settle: int
     min_active: int
     max_active: int
-    diffuse: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None
+    neighbours: Neighbours | None = None
 
     def problem(self, moments: ColumnMoments) -> Problem:
         """What the plan may know."""
@@ -413,10 +413,14 @@ def _advance(
     n_before = moments.n_rows - sums.codes.n_rows
     before = runner.averages or Averages.before(sums, experts, n_before)
     averages = before.moved(sums, gamma)
-    evidence = sums.gradient
-    if course.diffuse is not None:
-        evidence = GradientSums(course.diffuse(evidence.first), course.diffuse(evidence.second))
-    blended = replace(sums, gradient=evidence, responsibility=averages.as_sums())
+    evidence, responsibility = sums.gradient, averages.as_sums()
+    if course.neighbours is not None:
+        evidence = course.neighbours.evidence(evidence)
+        population = experts.family.population(moments)
+        responsibility = course.neighbours.opinions(
+            responsibility, population, course.plan.epsilon
+        )
+    blended = replace(sums, gradient=evidence, responsibility=responsibility)
     after = update(
         experts, blended, moments, plan=course.plan, log2_bound=step.log2_bound, step=gamma
     )

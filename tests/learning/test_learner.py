@@ -18,7 +18,12 @@ from dynpart.datasets import bars_recovered, make_bars, make_pairs, pairs_recove
 from dynpart.engines import Codes, CodeSummary, Experts, PursuitRule, make_engine
 from dynpart.families import column_moments, make_family
 from dynpart.learning import Annealed, LearnerState, Problem, Step, Task, iterate
-from dynpart.learning._connectivity import check_connectivity, diffusion, neighbourly
+from dynpart.learning._connectivity import (
+    Neighbours,
+    check_connectivity,
+    diffusion,
+    neighbourly,
+)
 from dynpart.learning._diagnosis import complaints
 from dynpart.learning._learner import break_ties, within_bound
 from dynpart.learning._objective import joint_objective, log_prior, penalised_objective
@@ -27,8 +32,8 @@ from dynpart.learning._renewal import idle_experts, renew
 REFERENCE = make_engine("reference")
 
 
-def make_task(X, *, diffuse=None, max_active=4):
-    return Task(REFERENCE, X, column_moments(X), 1, max_active, diffuse)
+def make_task(X, *, neighbours=None, max_active=4):
+    return Task(REFERENCE, X, column_moments(X), 1, max_active, neighbours)
 
 
 def start_for(task, n_experts=4, seed=0):
@@ -53,8 +58,8 @@ def test_permuting_variables_and_graph_permutes_what_is_learnt(seed, with_graph)
     shuffle = rng.permutation(6)
     results = []
     for columns in (np.arange(6), shuffle):
-        diffuse = diffusion(check_connectivity(graph[np.ix_(columns, columns)], 6), 1.0)
-        task = make_task(X[:, columns], diffuse=diffuse)
+        neighbours = Neighbours(check_connectivity(graph[np.ix_(columns, columns)], 6), 1.0)
+        task = make_task(X[:, columns], neighbours=neighbours)
         start = start_for(make_task(X), seed=seed)
         start = Experts(start.family, start.eta[:, :, columns], start.log2_expertise[:, columns])
         state = last(iterate(task, Annealed(), LearnerState(start), some_steps(2), seed=1))
@@ -97,10 +102,10 @@ def test_connectivity_makes_expertise_smoother():
     rng = np.random.default_rng(0)
     halves = rng.integers(0, 2, (60, 1, 2)).repeat(6, axis=2)
     X = (halves ^ (rng.uniform(size=(60, 12, 12)) < 0.3)).reshape(60, 144).astype(np.uint8)
-    blur = diffusion(check_connectivity(grid_to_graph(12, 12), 144), 2.0)
+    blur = Neighbours(check_connectivity(grid_to_graph(12, 12), 144), 2.0)
 
-    def roughness(diffuse):
-        task = make_task(X, diffuse=diffuse)
+    def roughness(neighbours):
+        task = make_task(X, neighbours=neighbours)
         state = last(
             iterate(task, Annealed(), LearnerState(start_for(task)), some_steps(6), seed=0)
         )

@@ -29,9 +29,11 @@ LANES = 128
 """Experts of a product."""
 WIDTH = 64
 """Variables whose terms are added in float32 in a product."""
-TILE = 2048
+TILE = 512
 """Values (variables x experts) a program of a single row looks at together."""
-PROGRAMS_PER_CORE = 12
+SMOOTHED_TILE = 1024
+"""The same under the smoothed rule."""
+PROGRAMS_PER_CORE = 16
 """Programs of single rows per multiprocessor, each with scratch memory of its own."""
 
 
@@ -140,10 +142,10 @@ def gains_kernel(
 
 @triton.jit
 def hard_kernel(
-    x, rows, gains, cost, density, ranks, density_by_variable, ranks_by_variable, scratch,
-    order, log_likelihood,
+    x, rows, gains, cost, density, ranks, density_by_variable, ranks_by_variable, lists,
+    scratch, order, log_likelihood,
     n_rows, n_features, n_experts, n_programs, min_active, max_active, margin,
-    WIDTH: tl.constexpr, LANES: tl.constexpr, BLOCK: tl.constexpr, PAIR: tl.constexpr,
+    WIDTH: tl.constexpr, SIZE: tl.constexpr, LANES: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Steps two and on of the pursuit under the hard rule, a row at a time.
 
@@ -155,8 +157,9 @@ def hard_kernel(
     d = tl.arange(0, WIDTH)
     inside = d < n_features
     lane = tl.arange(0, LANES)
-    known = lane < n_experts
-    listed = scratch + program * 4 * WIDTH
+    filler = tl.arange(0, BLOCK)
+    listed = lists + program * 3 * SIZE
+    numbers = scratch + program * 2 * SIZE
     plane = n_experts * n_features
     table = n_features * LANES
     for i in range(program, n_rows, n_programs):
@@ -165,7 +168,7 @@ def hard_kernel(
         leader = tl.load(order + row * max_active)
         gain = tl.load(gains + row * LANES + lane) - tl.load(cost + lane)
         gain = tl.where(lane == leader, -float("inf"), gain)
-        rank = tl.load(ranks + leader * n_features + d, mask=inside, other=0).to(tl.float32)
+        rank = tl.load(ranks + leader * n_features + d, mask=inside, other=0).to(tl.int32)
         owned = tl.load(density + value * plane + leader * n_features + d, mask=inside, other=0.0)
         step = 1
         while step < max_active:
@@ -176,36 +179,37 @@ def hard_kernel(
             else:
                 tl.store(order + row * max_active + step, k)
                 its = k * n_features + d
-                new_rank = tl.load(ranks + its, mask=inside, other=0).to(tl.float32)
+                new_rank = tl.load(ranks + its, mask=inside, other=0).to(tl.int32)
                 won = inside & (new_rank < rank)
                 new = tl.load(density + value * plane + its, mask=won, other=0.0)
                 place = tl.cumsum(won.to(tl.int32), axis=0) - 1
                 n_won = tl.sum(won.to(tl.int32), axis=0)
-                tl.store(listed + place, (value * n_features + d).to(tl.float32), mask=won)
-                tl.store(listed + WIDTH + place, rank * PAIR + new_rank, mask=won)
-                tl.store(listed + 2 * WIDTH + place, owned, mask=won)
-                tl.store(listed + 3 * WIDTH + place, new, mask=won)
+                tl.store(listed + place, value * n_features + d, mask=won)
+                tl.store(listed + SIZE + place, rank, mask=won)
+                tl.store(listed + 2 * SIZE + place, new_rank, mask=won)
+                tl.store(numbers + place, owned, mask=won)
+                tl.store(numbers + SIZE + place, owned - new, mask=won)
+                # Variables that fill up the last block are won by nobody.
+                tl.store(listed + n_won + filler, 0 * filler)
+                tl.store(listed + SIZE + n_won + filler, 0 * filler)
+                tl.store(listed + 2 * SIZE + n_won + filler, 0 * filler)
                 tl.debug_barrier()
                 change = tl.zeros([BLOCK, LANES], tl.float32)
                 for start in range(0, n_won, BLOCK):
-                    j = start + tl.arange(0, BLOCK)
-                    ok = j < n_won
-                    name = tl.load(listed + j, mask=ok, other=0.0).to(tl.int32)
-                    both = tl.load(listed + WIDTH + j, mask=ok, other=0.0)
-                    before = tl.load(listed + 2 * WIDTH + j, mask=ok, other=0.0)[:, None]
-                    after = tl.load(listed + 3 * WIDTH + j, mask=ok, other=0.0)[:, None]
-                    was = tl.floor(both / PAIR)
-                    now = (both - was * PAIR)[:, None]
-                    tile = name[:, None] * LANES + lane[None, :]
-                    there = ok[:, None] & known[None, :]
-                    variable = (name - tl.where(name >= n_features, n_features, 0))[:, None]
-                    theirs = tl.load(density_by_variable + tile, mask=there, other=0.0)
+                    j = start + filler
+                    name = tl.load(listed + j)
+                    was = tl.load(listed + SIZE + j)[:, None]
+                    now = tl.load(listed + 2 * SIZE + j)[:, None]
+                    before = tl.load(numbers + j)[:, None]
+                    lead = tl.load(numbers + SIZE + j)[:, None]
+                    theirs = tl.load(density_by_variable + name[:, None] * LANES + lane[None, :])
+                    variable = tl.where(name >= n_features, name - n_features, name)
                     their_rank = tl.load(
-                        ranks_by_variable + variable * LANES + lane[None, :], mask=there, other=0
-                    ).to(tl.float32)
-                    # Who would win it now loses the new owner's lead, who no longer would, all.
-                    loss = tl.where(their_rank < was[:, None], before - theirs, 0.0)
-                    change += tl.where(their_rank < now, before - after, loss)
+                        ranks_by_variable + variable[:, None] * LANES + lane[None, :]
+                    ).to(tl.int32)
+                    # Who would win it still loses the new owner's lead; who no longer would, all.
+                    loss = tl.where(their_rank < was, before - theirs, 0.0)
+                    change += tl.where(their_rank < now, lead, loss)
                 tl.debug_barrier()
                 gain += tl.sum(change, axis=0).to(tl.float64)
                 gain = tl.where(lane == k, -float("inf"), gain)
@@ -318,13 +322,15 @@ def pursue_hard(x: Tensor, tables: BinaryTables, rule: PursuitRule) -> tuple[Ten
     log_likelihood = torch.empty(n_rows, dtype=torch.float64, device=x.device)
     width = max(64, triton.next_power_of_2(n_features))
     n_programs = min(n_rows, _programs(x.device))
-    scratch = torch.empty((n_programs, 4, width), dtype=torch.float32, device=x.device)
+    block = max(1, TILE // n_lanes)
+    size = width + block
+    lists = torch.empty((n_programs, 3, size), dtype=torch.int32, device=x.device)
+    scratch = torch.zeros((n_programs, 2, size), dtype=torch.float32, device=x.device)
     hard_kernel[(n_programs,)](
         x, alike, gains, cost, tables.density, tables.ranks, tables.density_by_variable,
-        tables.ranks_by_variable, scratch, order, log_likelihood, n_rows, n_features, n_experts,
+        tables.ranks_by_variable, lists, scratch, order, log_likelihood, n_rows, n_features, n_experts,
         n_programs, int(rule.min_active), int(rule.max_active), MARGIN,
-        WIDTH=width, LANES=n_lanes, BLOCK=max(1, TILE // n_lanes), PAIR=2.0 * MOST,
-        num_warps=_warps(width),
+        WIDTH=width, SIZE=size, LANES=n_lanes, BLOCK=block, num_warps=_warps(width),
     )  # fmt: skip
     return order, log_likelihood
 
@@ -347,7 +353,7 @@ def pursue_smoothed(x: Tensor, tables: BinaryTables, rule: PursuitRule) -> Tenso
         x, _lane_cost(rule, n_lanes, x.device), level, chance, _by_variable(level, n_lanes, 1.0),
         _by_variable(chance, n_lanes, 1.0), scratch, order, n_rows, n_features, n_experts,
         n_programs, int(rule.min_active), int(rule.max_active), MARGIN,
-        WIDTH=width, LANES=n_lanes, BLOCK=max(1, TILE // n_lanes),
+        WIDTH=width, LANES=n_lanes, BLOCK=max(1, SMOOTHED_TILE // n_lanes),
         num_warps=_warps(width),
     )  # fmt: skip
     return order
@@ -369,4 +375,4 @@ def _programs(device: Any) -> int:
 
 def _warps(width: int) -> int:
     """Warps of a program that holds a row: few, so that many rows are worked on at a time."""
-    return max(1, min(8, width // 512))
+    return max(1, min(8, width // 256))

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from dynpart.arrays import as_float64, namespace
 from dynpart.engines import Engine, Experts, GradientSums, PursuitRule
 from dynpart.families import ColumnMoments
+from dynpart.learning._connectivity import Neighbours
 from dynpart.learning._objective import joint_objective, penalised_objective
 from dynpart.learning._plans import TINY, Plan, Step
 
@@ -79,9 +80,8 @@ class Task:
         Means and variances of the same data.
     min_active, max_active : int
         Limits on active experts per row, on top of the plan's own floor.
-    diffuse : callable or None
-        Lets evidence flow between neighbouring variables; takes and returns (n_experts,
-        n_features).
+    neighbours : Neighbours or None
+        Lets evidence and opinions flow between neighbouring variables.
     tol : float
         Opinions that move less than this, in standard deviations of the data, have settled.
     """
@@ -91,7 +91,7 @@ class Task:
     moments: ColumnMoments
     min_active: int
     max_active: int
-    diffuse: Callable[[Array], Array] | None = None
+    neighbours: Neighbours | None = None
     tol: float = 0.0
 
 
@@ -156,7 +156,8 @@ def iterate(
 def _iteration(
     task: Task, plan: Plan, state: LearnerState, step: Step, rng: np.random.Generator
 ) -> LearnerState:
-    engine, moments, experts = task.engine, task.moments, state.experts
+    engine, moments, neighbours = task.engine, task.moments, task.neighbours
+    experts = state.experts
     population = experts.family.population(moments)
     summaries, penalised = [], []
     for rows in _batches(task, step, rng):
@@ -167,9 +168,13 @@ def _iteration(
             penalised_objective(summary, experts, population, plan.epsilon, moments.n_rows)
         )
         for _ in range(step.n_updates):
-            evidence = _diffused(engine.gradient_sums(rows, experts, codes), task)
+            evidence = engine.gradient_sums(rows, experts, codes)
+            if neighbours is not None:
+                evidence = neighbours.evidence(evidence)
             experts = update_expertise(experts, evidence, plan, step, summary.n_rows)
             sums = engine.responsibility_sums(rows, experts, codes)
+            if neighbours is not None:
+                sums = neighbours.opinions(sums, population, plan.epsilon)
             eta = experts.family.update(sums.weight, sums.statistics, population, plan.epsilon)
             experts = replace(experts, eta=eta)
     total = reduce(add, summaries)
@@ -207,12 +212,6 @@ def _batches(task: Task, step: Step, rng: np.random.Generator) -> Iterator[Any]:
 def _rule(task: Task, step: Step, n_experts: int) -> PursuitRule:
     floor = min(task.max_active, max(task.min_active, step.min_active))
     return PursuitRule(floor, task.max_active, np.zeros(n_experts), smoothed=step.smoothed)
-
-
-def _diffused(evidence: GradientSums, task: Task) -> GradientSums:
-    if task.diffuse is None:
-        return evidence
-    return GradientSums(task.diffuse(evidence.first), task.diffuse(evidence.second))
 
 
 def update_expertise(

@@ -186,6 +186,12 @@ class Annealed:
     """Share of the search during which the floor is held at its full height."""
     affordable: ClassVar[float] = 4e9
     """Terms (rows x floor x experts x variables) of a search that may be raced."""
+    soft: ClassVar[float] = 0.25
+    """Share of the search with soft comparisons where there is no race."""
+    n_batches: ClassVar[int] = 3
+    """Batches an iteration of a search that is raced."""
+    n_batches_alone: ClassVar[int] = 5
+    """The same where there is no race: what is not spent on other floors is spent on this one."""
 
     def start(
         self, family: Family, moments: ColumnMoments, n_experts: int, rng: np.random.Generator
@@ -211,29 +217,35 @@ class Annealed:
     def _is_small(self, problem: Problem) -> bool:
         """Whether searching is cheap enough to be done often, and softly for long."""
         n_search = self._n_search(problem)
-        rows = sum(math.prod(self._batches(problem, t, n_search)) for t in range(n_search))
+        batches = [self._batches(problem, t, n_search, self.n_batches) for t in range(n_search)]
+        rows = sum(map(math.prod, batches))
         floor = min(problem.max_active, math.ceil(problem.n_experts / 2))
         return rows * floor * problem.n_experts * problem.n_features <= self.affordable
 
     def _n_search(self, problem: Problem) -> int:
         return math.floor(self.search * problem.n_iter)
 
-    def _batches(self, problem: Problem, t: int, n_search: int) -> tuple[int, int]:
+    def _batches(
+        self, problem: Problem, t: int, n_search: int, n_batches: int
+    ) -> tuple[int, int]:
         """Number of batches and rows in each: from 3 to 20 rows per expert over the search."""
         rows = math.ceil(3 * problem.n_experts * (20 / 3) ** (t / max(1, n_search - 1)))
-        return (3 if problem.n_rows >= 2 * rows else 1), min(problem.n_rows, rows)
+        return (n_batches if problem.n_rows >= 2 * rows else 1), min(problem.n_rows, rows)
 
     def steps(self, problem: Problem, floor: int) -> list[Step]:
         K, n_iter = problem.n_experts, problem.n_iter
         n_search = self._n_search(problem)
         low = max(problem.min_active, math.ceil(floor / 2))
-        search_bound, final_bound = math.log2(8 * K), math.log2(max(8 * K, problem.n_rows / 8))
-        soft = self.held if self._is_small(problem) else 0.4
+        search_bound, final_bound = math.log2(8 * K), math.log2(max(8 * K, problem.n_rows))
+        small = self._is_small(problem)
+        soft, most_batches = (
+            (self.held, self.n_batches) if small else (self.soft, self.n_batches_alone)
+        )
 
         def search_step(t: int) -> Step:
             u = t / max(1, n_search - 1)
             fall = max(0.0, (u - self.held) / (1 - self.held))
-            n_batches, rows = self._batches(problem, t, n_search)
+            n_batches, rows = self._batches(problem, t, n_search, most_batches)
             return Step(
                 n_rows=rows,
                 n_batches=n_batches,
@@ -253,7 +265,7 @@ class Annealed:
                 n_batches=3 if by_batches else 1,
                 min_active=low,
                 log2_bound=final_bound + (search_bound - final_bound) * left,
-                size=left,
+                size=math.sqrt(left),
                 n_updates=2,
             )
 

@@ -64,7 +64,7 @@ def renew(
     surprise = sums.weight * log_partition - (sums.statistics * theta).sum(axis=0)
     burden = to_numpy(surprise.sum(axis=1)).copy()
     burden[idle] = -np.inf
-    model = burden.argsort()[::-1][: len(idle)]
+    model = (-burden).argsort()[: len(idle)]
     rng = np.random.default_rng(seed)
     renewed = _copied(experts, idle[: len(model)], model, rng)
 
