@@ -80,6 +80,10 @@ class CpuEngine(NumpyEngine):
 
     def __init__(self, n_threads: int | None = None) -> None:
         self.n_threads = allowed_threads() if n_threads is None else n_threads
+        self._threads = Threads(self.n_threads)
+
+    def __reduce__(self) -> tuple:
+        return CpuEngine, (self.n_threads,)  # threads stay where they are
 
     def take(self, rows: NDArray, indices: NDArray[np.intp]) -> NDArray:
         """The rows with these indices."""
@@ -92,9 +96,9 @@ class CpuEngine(NumpyEngine):
         order = np.full((n_rows, rule.max_active), -1, dtype=np.int16 if small else np.int32)
         log_likelihood = np.empty(n_rows)
         run = _binary_pursuit(experts, rule) if _is_binary(experts) else _pursuit(experts, rule)
-        with Threads(self.n_threads) as threads:
-            for chunk in _chunks(rows, experts):
-                run(threads, _prepared(rows[chunk], experts), order[chunk], log_likelihood[chunk])
+        for chunk in _chunks(rows, experts):
+            x = _prepared(rows[chunk], experts)
+            run(self._threads, x, order[chunk], log_likelihood[chunk])
         return Codes(order, log_likelihood)
 
     def gradient_sums(self, rows: NDArray, experts: Experts, codes: Codes) -> GradientSums:
@@ -132,25 +136,24 @@ class CpuEngine(NumpyEngine):
         n_tiles = len(tile)
         total = np.zeros((n_tiles, n_sums, n_experts, TILE))
         most_blocks = max(1, SUM_BYTES // total.nbytes)
-        with Threads(self.n_threads) as threads:
-            for chunk in _chunks(rows, experts):
-                x, order = _prepared(rows[chunk], experts), codes.order[chunk]
-                if kernel is _cpu_sums.responsibility_sums and x.ndim == 2:
-                    x = x[None]
-                size = max(SUM_ROWS, -(-len(order) // most_blocks))
-                starts = range(0, len(order), size)
-                parts = np.zeros((len(starts), *total.shape))
+        for chunk in _chunks(rows, experts):
+            x, order = _prepared(rows[chunk], experts), codes.order[chunk]
+            if kernel is _cpu_sums.responsibility_sums and x.ndim == 2:
+                x = x[None]
+            size = max(SUM_ROWS, -(-len(order) // most_blocks))
+            starts = range(0, len(order), size)
+            parts = np.zeros((len(starts), *total.shape))
 
-                def run(task: tuple[int, int]) -> None:
-                    b, t = task
-                    lo, hi = b * size, min((b + 1) * size, len(order))  # noqa: B023
-                    width = min(TILE, n_features - t * TILE)
-                    kernel(x, lo, hi, t * TILE, width, order, tile[t], parts[b, t])  # noqa: B023
+            def run(task: tuple[int, int]) -> None:
+                b, t = task
+                lo, hi = b * size, min((b + 1) * size, len(order))  # noqa: B023
+                width = min(TILE, n_features - t * TILE)
+                kernel(x, lo, hi, t * TILE, width, order, tile[t], parts[b, t])  # noqa: B023
 
-                tasks = [(b, t) for t in range(n_tiles) for b in range(len(starts))]
-                threads.map(run, tasks, order.size * n_features)
-                for part in parts:
-                    total += part
+            tasks = [(b, t) for t in range(n_tiles) for b in range(len(starts))]
+            self._threads.map(run, tasks, order.size * n_features)
+            for part in parts:
+                total += part
         wide = total.transpose(1, 2, 0, 3).reshape(n_sums, n_experts, n_tiles * TILE)
         return np.ascontiguousarray(wide[:, :, :n_features])
 
@@ -165,13 +168,6 @@ class Threads:
     def __init__(self, n_threads: int) -> None:
         self.n_threads = n_threads
         self._pool: ThreadPoolExecutor | None = None
-
-    def __enter__(self) -> Threads:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        if self._pool is not None:
-            self._pool.shutdown()
 
     def map(self, task: Callable[[Any], None], arguments: Sequence[Any], n_terms: int) -> None:
         """Call `task` with every argument, `n_terms` terms in all; the first error is raised."""
