@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import dynpart
+from dynpart.engines import make_engine
 
 
 def test_importing_the_package_loads_no_heavy_library():
@@ -29,3 +30,10 @@ def test_every_public_name_can_be_imported():
 def test_unknown_names_are_refused():
     with pytest.raises(AttributeError, match="no_such_name"):
         dynpart.no_such_name  # noqa: B018
+
+
+def test_the_torch_engine_asks_for_its_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.delitem(sys.modules, "dynpart.engines.torch", raising=False)
+    with pytest.raises(ImportError, match=r"engine='torch' needs torch.*'dynpart\[gpu\]'"):
+        make_engine("torch")

@@ -163,10 +163,10 @@ def markdown(saved: dict, picture: str | None = None) -> str:
     return "\n\n".join(parts)
 
 
-def write_block(page: Path, text: str) -> None:
+def write_block(page: Path, text: str, begin: str = BEGIN, end: str = END) -> None:
     """Put `text` between the markers of a page, and change nothing else."""
     old = page.read_text(encoding="utf-8")
-    if old.count(BEGIN) != 1 or old.count(END) != 1 or old.index(BEGIN) > old.index(END):
-        raise ValueError(f"{page.name} must have {BEGIN} and {END} once each, in this order")
-    head, tail = old[: old.index(BEGIN)], old[old.index(END) :]
-    page.write_text(f"{head}{BEGIN}\n\n{text}\n\n{tail}", encoding="utf-8")
+    if old.count(begin) != 1 or old.count(end) != 1 or old.index(begin) > old.index(end):
+        raise ValueError(f"{page.name} must have {begin} and {end} once each, in this order")
+    head, tail = old[: old.index(begin)], old[old.index(end) :]
+    page.write_text(f"{head}{begin}\n\n{text}\n\n{tail}", encoding="utf-8")

@@ -205,7 +205,12 @@ def open_table(rows: NDArray, engine: Engine) -> Data:
     """A table in memory, already checked, for the engine itself."""
     rows = engine.hold(rows)
     moments = engine.place(checked_moments(rows))
-    return Data(engine, rows, moments, rows[:1], partial(_check_table, rows))
+
+    def check(family: Family) -> None:
+        if not moments.is_binary:
+            family.check(rows)
+
+    return Data(engine, rows, moments, rows[:1], check)
 
 
 def open_data(X: Any, engine: Engine) -> Data:
@@ -272,10 +277,6 @@ def _open_dask(X: Any, local: Engine) -> Data:
             engine.client.gather(checks)
 
     return Data(engine, rows, moments, engine.take(rows, np.array([0])), check)
-
-
-def _check_table(rows: NDArray, family: Family) -> None:
-    family.check(rows)
 
 
 def _check_block(family: Family, block: NDArray, index: int) -> None:

@@ -417,9 +417,7 @@ def _advance(
     if course.neighbours is not None:
         evidence = course.neighbours.evidence(evidence)
         population = experts.family.population(moments)
-        responsibility = course.neighbours.opinions(
-            responsibility, population, course.plan.epsilon
-        )
+        responsibility = course.neighbours.opinions(responsibility, population, course.plan.epsilon)
     blended = replace(sums, gradient=evidence, responsibility=responsibility)
     after = update(
         experts, blended, moments, plan=course.plan, log2_bound=step.log2_bound, step=gamma

@@ -11,64 +11,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dynpart
-from dynpart.engines import MARGIN, Codes, Experts
+from dynpart.engines import Codes, Experts
 from dynpart.engines.cpu import CpuEngine, allowed_threads
-from dynpart.engines.reference import (
-    ReferenceEngine,
-    _HardScore,
-    _SmoothedScore,
-    expert_log_densities,
-)
+from dynpart.engines.reference import ReferenceEngine
 from dynpart.families import Bernoulli
+from tests.engines.parity import (
+    assert_follows_the_rule,
+    assert_likelihood_of_codes,
+    assert_same_sums,
+)
 from tests.strategies import make_experts, make_rows, make_rule, problems
 
 CPU = CpuEngine()
 REFERENCE = ReferenceEngine()
-NEAR = 1e-4  # nats: what float32 terms may confuse
-
-
-def assert_follows_the_rule(rows, experts, rule, codes):
-    """Every step takes an expert whose exact gain is the best up to `NEAR`, and stops rightly."""
-    density = expert_log_densities(experts.family.statistics(rows), experts)
-    near = NEAR * max(1.0, np.abs(density).sum(axis=2).max() / 1e3)
-    for i, order in enumerate(codes.order):
-        kind = _SmoothedScore if rule.smoothed else _HardScore
-        score = kind(density[i : i + 1], experts)
-        chosen = list(order[order >= 0])
-        assert 1 <= len(chosen) <= rule.max_active
-        assert len(set(chosen)) == len(chosen)
-        for step in range(rule.max_active):
-            gains = score.gains()[0] - rule.cost
-            gains[chosen[:step]] = -np.inf
-            if step == len(chosen):
-                assert step >= rule.min_active
-                assert gains.max() <= MARGIN + near
-                break
-            assert gains[chosen[step]] >= gains.max() - near
-            assert step < rule.min_active or gains[chosen[step]] > MARGIN - near
-            score.activate(np.array([0]), np.array([chosen[step]]))
-
-
-def assert_likelihood_of_codes(rows, experts, codes):
-    density = expert_log_densities(experts.family.statistics(rows), experts)
-    ranks = experts.ranks
-    for l_row, order, value in zip(density, codes.order, codes.log_likelihood, strict=True):
-        chosen = order[order >= 0]
-        owner = chosen[ranks[chosen].argmin(axis=0)]
-        expected = l_row[owner, np.arange(l_row.shape[1])].sum()
-        np.testing.assert_allclose(value, expected, rtol=1e-5, atol=1e-4)
-
-
-def assert_same_sums(rows, experts, codes):
-    for operation in ("gradient_sums", "responsibility_sums"):
-        found = getattr(CPU, operation)(rows, experts, codes)
-        exact = getattr(REFERENCE, operation)(rows, experts, codes)
-        for name in vars(exact):
-            expected = getattr(exact, name)
-            scale = np.abs(expected).max() + np.sqrt(np.abs(getattr(exact, "second", 0.0)).max())
-            np.testing.assert_allclose(
-                getattr(found, name), expected, rtol=1e-4, atol=1e-5 * scale + 1e-12
-            )
 
 
 @given(problems(max_experts=40, max_features=150), st.booleans(), st.data())
@@ -127,7 +82,7 @@ def test_swaps_where_experts_agree_on_half_the_variables(max_active, family):
 def test_sums_are_the_reference_ones(problem):
     experts, rows = problem
     codes = REFERENCE.pursue(rows, experts, make_rule(experts.n_experts))
-    assert_same_sums(rows, experts, codes)
+    assert_same_sums(CPU, rows, experts, codes)
 
 
 @pytest.mark.parametrize("family", ["bernoulli", "gaussian"])
@@ -146,7 +101,7 @@ def test_any_number_of_experts_and_variables(family, n_experts, n_features):
         assert_likelihood_of_codes(rows, experts, codes)
     swapped = make_rule(n_experts, max_active=most, n_swaps=1, prune=True)
     assert_likelihood_of_codes(rows, experts, CPU.pursue(rows, experts, swapped))
-    assert_same_sums(rows, experts, codes)
+    assert_same_sums(CPU, rows, experts, codes)
 
 
 @pytest.mark.parametrize("family", ["bernoulli", "gaussian"])
@@ -160,7 +115,7 @@ def test_extreme_expertise(family, octaves, smoothed):
     rule = make_rule(12, min_active=3, max_active=8, smoothed=smoothed)
     codes = CPU.pursue(rows, experts, rule)
     assert_follows_the_rule(rows, experts, rule, codes)
-    assert_same_sums(rows, experts, codes)
+    assert_same_sums(CPU, rows, experts, codes)
 
 
 @pytest.mark.parametrize("smoothed", [False, True])
@@ -198,7 +153,7 @@ def test_dead_experts_stay_asleep():
     rows = make_rows(rng, experts, 30)
     codes = CPU.pursue(rows, experts, make_rule(10))
     assert codes.order.max() < 5
-    assert_same_sums(rows, experts, codes)
+    assert_same_sums(CPU, rows, experts, codes)
     assert (CPU.responsibility_sums(rows, experts, codes).weight[5:] == 0).all()
 
 

@@ -63,7 +63,7 @@ def refine(score: Score, order: Tensor, rule: PursuitRule, *, may_replace: bool)
     An expert that earns no more than its cost is dropped (if enough others are active); else the
     best other expert takes its place if that is better. `score` is one of the hard rule.
     """
-    n_rows, n_experts = score.shape
+    n_experts = score.shape[1]
     cost = torch.as_tensor(rule.cost, device=order.device)
     order = order.clone()
     for slot in range(order.shape[1]):
@@ -90,7 +90,7 @@ class PlainHard:
 
     def __init__(self, x: Tensor, experts: Experts) -> None:
         self.density = log_densities(x, experts)
-        self.shape = self.density.shape[:2]
+        self.shape = (len(x), experts.n_experts)
         self.ranks: Any = experts.ranks
         self.compose(torch.full((len(x), 1), -1, device=x.device))
 
@@ -125,7 +125,7 @@ class PlainSmoothed:
         density = log_densities(x, experts)
         # A common factor per variable changes no comparison and keeps densities representable.
         self.density = torch.exp(density - density.amax(dim=1, keepdim=True))
-        self.shape = density.shape[:2]
+        self.shape = (len(x), experts.n_experts)
         self.expertise = levels(experts)
         self.mixture = self.total = density.new_zeros((len(x), density.shape[2]))
         self.score = density.new_zeros(len(x))
@@ -157,7 +157,8 @@ def levels(experts: Experts) -> Any:
 def log_densities(x: Tensor, experts: Experts) -> Tensor:
     """Log P_k(x(d)) of every row, expert and variable, shape (n_rows, n_experts, n_features)."""
     theta, log_partition = experts.natural
-    T: Any = experts.family.statistics(x)  # type: ignore[arg-type]
+    rows: Any = x
+    T: Any = experts.family.statistics(rows)
     density = torch.as_tensor(-log_partition)
     for statistic, parameter in zip(T, theta, strict=True):
         density = density + statistic[:, None] * parameter

@@ -6,6 +6,8 @@ gains are the same among rows with the same first expert. From then on every row
 and only the variables that change hands are looked at again.
 """
 
+# mypy: allow-untyped-defs, allow-incomplete-defs, disable-error-code="unreachable"
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -161,7 +163,6 @@ def hard_kernel(
     listed = lists + program * 3 * SIZE
     numbers = scratch + program * 2 * SIZE
     plane = n_experts * n_features
-    table = n_features * LANES
     for i in range(program, n_rows, n_programs):
         row = tl.load(rows + i)
         value = tl.load(x + row * n_features + d, mask=inside, other=0).to(tl.int32)
@@ -254,15 +255,19 @@ def smoothed_kernel(
                 v = tl.load(x + row * n_features + d, mask=d < n_features, other=0).to(tl.int32)
                 so_far = tl.load(mixture_of + d)[:, None]
                 weight = tl.load(total_of + d)[:, None]
-                theirs = tl.load(level_by_variable + d[:, None] * LANES + lane[None, :], mask=ok,
-                                 other=1.0)
+                theirs = tl.load(
+                    level_by_variable + d[:, None] * LANES + lane[None, :], mask=ok, other=1.0
+                )
                 name = (v * n_features + d)[:, None]
-                likely = tl.load(chance_by_variable + name * LANES + lane[None, :], mask=ok,
-                                 other=1.0)
+                likely = tl.load(
+                    chance_by_variable + name * LANES + lane[None, :], mask=ok, other=1.0
+                )
                 ratio = (so_far + theirs * likely) / (weight + theirs)
                 gain += tl.where(ok, tl.log2(ratio), 0.0)
             tl.debug_barrier()
-            score = tl.sum(tl.where(total > 0, tl.log2(mixture / total), 0.0).to(tl.float64), axis=0)
+            score = tl.sum(
+                tl.where(total > 0, tl.log2(mixture / total), 0.0).to(tl.float64), axis=0
+            )
             gains = (tl.sum(gain.to(tl.float64), axis=0) - score) * 0.6931471805599453
             gains = gains - charge - taken
             best = tl.max(gains, axis=0)
@@ -328,8 +333,8 @@ def pursue_hard(x: Tensor, tables: BinaryTables, rule: PursuitRule) -> tuple[Ten
     scratch = torch.zeros((n_programs, 2, size), dtype=torch.float32, device=x.device)
     hard_kernel[(n_programs,)](
         x, alike, gains, cost, tables.density, tables.ranks, tables.density_by_variable,
-        tables.ranks_by_variable, lists, scratch, order, log_likelihood, n_rows, n_features, n_experts,
-        n_programs, int(rule.min_active), int(rule.max_active), MARGIN,
+        tables.ranks_by_variable, lists, scratch, order, log_likelihood, n_rows, n_features,
+        n_experts, n_programs, int(rule.min_active), int(rule.max_active), MARGIN,
         WIDTH=width, SIZE=size, LANES=n_lanes, BLOCK=block, num_warps=_warps(width),
     )  # fmt: skip
     return order, log_likelihood

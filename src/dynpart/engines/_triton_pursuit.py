@@ -6,6 +6,8 @@ is the sum of its terms in an order that row and experts fix, so a row gets the 
 batch. Terms are float32; no more than 256 of them are added before float64 takes over.
 """
 
+# mypy: allow-untyped-defs, allow-incomplete-defs, disable-error-code="unreachable"
+
 from __future__ import annotations
 
 import math
@@ -21,11 +23,9 @@ from dynpart.engines._torch_pursuit import levels
 
 SPLIT = 256
 """Variables whose terms are added in float32."""
-TOGETHER = 2
-"""Variables a program of the gains reads at a time."""
 LANES = 128
 """Experts a program of the gains works on."""
-TILE = 4096
+TILE = 2048
 """Values (rows x experts) a program of the gains works on."""
 
 
@@ -162,42 +162,40 @@ def gains_kernel(
     x, parameters, ranks, levels, peak, top, share, partial,
     n_rows, n_features, n_lanes,
     GAUSSIAN: tl.constexpr, SMOOTHED: tl.constexpr, EMPTY: tl.constexpr,
-    ROWS: tl.constexpr, LANES: tl.constexpr, SPLIT: tl.constexpr, TOGETHER: tl.constexpr,
+    ROWS: tl.constexpr, LANES: tl.constexpr, SPLIT: tl.constexpr,
 ):  # fmt: skip
-    """Part of every expert's gain that comes from SPLIT variables, TOGETHER at a time."""
+    """Part of every expert's gain that comes from SPLIT variables."""
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     lane = tl.program_id(1) * LANES + tl.arange(0, LANES)
     split = tl.program_id(2)
     live = row < n_rows
     plane = n_features * n_lanes
     gain = tl.zeros([ROWS, LANES], tl.float32)
-    for start in range(split * SPLIT, (split + 1) * SPLIT, TOGETHER):
-        for place in tl.static_range(TOGETHER):
-            d = start + place
-            ok = live & (row * 0 + d < n_features)
-            here = d * n_rows + row
-            there = d * n_lanes + lane
-            known = lane * 0 + d < n_features
-            value = tl.load(x + here, mask=ok, other=0).to(tl.float32)[:, None]
-            # Variables beyond the last count for nothing: nobody wins them, or all are one.
-            total = tl.load(top + here, mask=ok, other=1.0 if SMOOTHED else 0.0)[:, None]
-            mixture = tl.load(share + here, mask=ok, other=1.0)[:, None]
-            first = tl.load(parameters + there, mask=known, other=0.0)[None, :]
-            second = tl.load(parameters + plane + there, mask=known, other=0.0)[None, :]
-            third = 0.0
-            if GAUSSIAN:
-                third = tl.load(parameters + 2 * plane + there, mask=known, other=0.0)[None, :]
-            density = log_density(value, first, second, third, GAUSSIAN)
-            if SMOOTHED:
-                highest = tl.load(peak + here, mask=ok, other=0.0)[:, None]
-                level = tl.load(levels + there, mask=known, other=1.0)[None, :]
-                joined = mixture + level * tl.exp(density - highest)
-                gain += tl.log2(tl.maximum(joined, 1e-37) / (total + level))
-                if not EMPTY:
-                    gain -= tl.log2(tl.maximum(mixture, 1e-37) / total)
-            else:
-                rank = tl.load(ranks + there, mask=known, other=0).to(tl.float32)[None, :]
-                gain += tl.where(rank < total, density - mixture, 0.0)
+    for d in range(split * SPLIT, (split + 1) * SPLIT):
+        ok = live & (row * 0 + d < n_features)
+        here = d * n_rows + row
+        there = d * n_lanes + lane
+        known = lane * 0 + d < n_features
+        value = tl.load(x + here, mask=ok, other=0).to(tl.float32)[:, None]
+        # Variables beyond the last count for nothing: nobody wins them, or all are one.
+        total = tl.load(top + here, mask=ok, other=1.0 if SMOOTHED else 0.0)[:, None]
+        mixture = tl.load(share + here, mask=ok, other=1.0)[:, None]
+        first = tl.load(parameters + there, mask=known, other=0.0)[None, :]
+        second = tl.load(parameters + plane + there, mask=known, other=0.0)[None, :]
+        third = 0.0
+        if GAUSSIAN:
+            third = tl.load(parameters + 2 * plane + there, mask=known, other=0.0)[None, :]
+        density = log_density(value, first, second, third, GAUSSIAN)
+        if SMOOTHED:
+            highest = tl.load(peak + here, mask=ok, other=0.0)[:, None]
+            level = tl.load(levels + there, mask=known, other=1.0)[None, :]
+            joined = mixture + level * tl.exp(density - highest)
+            gain += tl.log2(tl.maximum(joined, 1e-37) / (total + level))
+            if not EMPTY:
+                gain -= tl.log2(tl.maximum(mixture, 1e-37) / total)
+        else:
+            rank = tl.load(ranks + there, mask=known, other=0).to(tl.float32)[None, :]
+            gain += tl.where(rank < total, density - mixture, 0.0)
     here = (split * n_rows + row[:, None]).to(tl.int64) * n_lanes + lane[None, :]
     tl.store(partial + here, gain, mask=live[:, None])
 
@@ -281,7 +279,7 @@ class KernelScore:
             self.x, self._parameters, self._ranks, self._levels, self._peak, self._top,
             self._share, partial, n_rows, self.n_features, n_lanes,
             GAUSSIAN=self.tables.gaussian, SMOOTHED=self.smoothed, EMPTY=self._n_known == 0,
-            ROWS=rows, LANES=lanes, SPLIT=SPLIT, TOGETHER=TOGETHER,
+            ROWS=rows, LANES=lanes, SPLIT=SPLIT,
         )  # fmt: skip
         gains = torch.empty((n_rows, n_lanes), dtype=torch.float64, device=device)
         unit = math.log(2.0) if self.smoothed else 1.0

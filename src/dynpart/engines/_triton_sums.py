@@ -5,6 +5,8 @@ stretch of variables and part of its rows adds up in float64, in an order that t
 are no atomics, so sums are the same from run to run.
 """
 
+# mypy: allow-untyped-defs, allow-incomplete-defs, disable-error-code="unreachable"
+
 from __future__ import annotations
 
 from typing import Any
@@ -40,6 +42,10 @@ def compose_kernel(
     live = (row < n_rows)[:, None] & (d < n_features)[None, :]
     here = row[:, None] * n_features + d[None, :]
     plane = n_rows * n_features
+    # Opinions are measured from the first active expert's: alone, it leaves no rounding.
+    leader = tl.load(order + row * n_slots, mask=row < n_rows, other=0)[:, None]
+    its = leader * n_features + d[None, :]
+    base = tl.load(mean + its, mask=live, other=0.0).to(tl.float64)
     total = tl.zeros([ROWS, WIDTH], tl.float64)
     m = tl.zeros([ROWS, WIDTH], tl.float64)
     for slot in range(n_slots):
@@ -49,14 +55,15 @@ def compose_kernel(
         e = tl.load(level + there, mask=active, other=0.0).to(tl.float64)
         total += e
         if GRADIENT:
-            m += e * tl.load(mean + there, mask=active, other=0.0)
+            m += e * (tl.load(mean + there, mask=active, other=0.0) - base)
     inverse = 1.0 / tl.where(live, total, 1.0)
     if not GRADIENT:
         tl.store(pulls + here, inverse, mask=live)
         return
-    m *= inverse
+    m = base + m * inverse
     value = tl.load(x + here, mask=live, other=0).to(tl.float64)
     if GAUSSIAN:
+        base = tl.load(variance + its, mask=live, other=1.0).to(tl.float64)
         v = tl.zeros([ROWS, WIDTH], tl.float64)
         for slot in range(n_slots):
             k = tl.load(order + row * n_slots + slot, mask=row < n_rows, other=-1).to(tl.int32)
@@ -64,8 +71,8 @@ def compose_kernel(
             there = k[:, None] * n_features + d[None, :]
             e = tl.load(level + there, mask=active, other=0.0).to(tl.float64)
             away = tl.load(mean + there, mask=active, other=0.0) - m
-            v += e * (tl.load(variance + there, mask=active, other=0.0) + away * away)
-        v = tl.where(live, v * inverse, 1.0)
+            v += e * (tl.load(variance + there, mask=active, other=0.0) - base + away * away)
+        v = base + v * inverse
         by_mean = (value - m) / v
         by_variance = (by_mean * by_mean - 1.0 / v) * 0.5
         tl.store(pulls + plane + here, by_variance * inverse, mask=live)

@@ -22,7 +22,7 @@ from dynpart.arrays import is_tensor
 from dynpart.engines import _torch_sums
 from dynpart.engines._contract import Experts, GradientSums, PursuitRule, ResponsibilitySums
 from dynpart.engines._torch_codes import TorchCodes
-from dynpart.engines._torch_pursuit import PlainHard, PlainSmoothed, greedy, refine
+from dynpart.engines._torch_pursuit import PlainHard, PlainSmoothed, Score, greedy, refine
 from dynpart.families import ColumnMoments
 from dynpart.families._moments import row_blocks
 
@@ -39,7 +39,7 @@ MOST_VALUES = (1 << 31) - 1
 WIDEST_TABLE = 4096
 """More than the experts of a row that kernels keep side by side."""
 RANGE = 100
-"""Octaves of expertise that smoothed kernels can represent."""
+"""Octaves of expertise that kernels can represent."""
 
 
 class TorchEngine:
@@ -66,6 +66,7 @@ class TorchEngine:
             device = "cuda" if torch.cuda.is_available() else "cpu"
         self.device = torch.empty(0, device=device).device
         self.kernels = _can_run_kernels(self.device) if kernels is None else kernels
+        self._looked_at: tuple[Tensor, bool] | None = None
 
     def place(self, moments: ColumnMoments) -> ColumnMoments:
         """The moments on the device, where sums are."""
@@ -87,28 +88,28 @@ class TorchEngine:
             return rows[torch.as_tensor(indices, device=rows.device)]
         return torch.as_tensor(rows[indices], device=self.device)
 
-    def pursue(self, rows: Rows, experts: Experts, rule: PursuitRule) -> TorchCodes:
+    def pursue(self, rows: Rows, experts: Experts, rule: PursuitRule) -> Any:
         """Likelihood matching pursuit (section 2.1) for every row."""
         here = self._here(experts)
-        kernels = self._use_kernels(here, rule)
+        kernels = self._use_kernels(here)
         n_experts, n_features = here.log2_expertise.shape
-        values = 20 * n_features + (n_features // 32 + 24) * n_experts if kernels else (
-            40 * n_experts * n_features
-        )  # fmt: skip
-        pursue = _kernel_pursuit(here, rule) if kernels else _plain_pursuit(here, rule)
+        if kernels:
+            pursue = _kernel_pursuit(here, rule)
+            row_bytes = 20 * n_features + (n_features // 32 + 24) * n_experts
+        else:
+            pursue = _plain_pursuit(here, rule)
+            row_bytes = 40 * n_experts * n_features
         parts = []
-        for _, x in self._chunks(rows, values + 16 * rule.max_active):
+        for _, x in self._chunks(rows, row_bytes + 16 * rule.max_active):
             order, log_likelihood = pursue(x)
             parts.append(TorchCodes.trimmed(order, log_likelihood, n_experts))
         return TorchCodes.joined(parts)
 
-    def gradient_sums(self, rows: Rows, experts: Experts, codes: TorchCodes) -> GradientSums:
+    def gradient_sums(self, rows: Rows, experts: Experts, codes: Any) -> GradientSums:
         """Sums of g = d log P / d log e_k and g^2 in the smoothed composition (appendix A)."""
         return GradientSums(*self._sums("gradient_sums", rows, experts, codes))
 
-    def responsibility_sums(
-        self, rows: Rows, experts: Experts, codes: TorchCodes
-    ) -> ResponsibilitySums:
+    def responsibility_sums(self, rows: Rows, experts: Experts, codes: Any) -> ResponsibilitySums:
         """Sums of r and r T(x) for the averages of eq. 5 and 6."""
         sums: Any = self._sums("responsibility_sums", rows, experts, codes)
         return ResponsibilitySums(sums[0], sums[1:])
@@ -138,13 +139,14 @@ class TorchEngine:
             return experts
         return experts.like(torch.empty(0, device=self.device))
 
-    def _use_kernels(self, experts: Experts, rule: PursuitRule | None = None) -> bool:
+    def _use_kernels(self, experts: Experts) -> bool:
         if not self.kernels or experts.family.name not in ("bernoulli", "gaussian"):
             return False
-        if rule is None or not rule.smoothed:
-            return True
         level = torch.as_tensor(experts.log2_expertise)
-        return float((level.amax(dim=0) - level.amin(dim=0)).amax()) < RANGE
+        if self._looked_at is None or self._looked_at[0] is not level:
+            octaves = float((level.amax(dim=0) - level.amin(dim=0)).amax())
+            self._looked_at = (level, octaves < RANGE)
+        return self._looked_at[1]
 
     def _chunks(self, rows: Rows, row_bytes: int) -> Iterator[tuple[slice, Tensor]]:
         """Rows on the device, as many at a time as leave room to work on them."""
@@ -214,11 +216,11 @@ def _can_run_kernels(device: torch.device) -> bool:
     return device.type == "cuda" or os.environ.get("TRITON_INTERPRET") == "1"
 
 
-def _prepared(x: Tensor, experts: Experts) -> Tensor:
+def _prepared(x: Any, experts: Experts) -> Any:
     """Rows as kernels read them: uint8 where binary, else float32 relative to the centre."""
     if experts.family.name == "bernoulli":
         return x.contiguous().to(torch.uint8)
-    statistics: Any = experts.family.statistics(x)  # type: ignore[arg-type]
+    statistics: Any = experts.family.statistics(x)
     return statistics[0].float().contiguous()
 
 
@@ -228,7 +230,8 @@ Pursue = Callable[[Tensor], tuple[Tensor, Tensor]]
 def _plain_pursuit(experts: Experts, rule: PursuitRule) -> Pursue:
     def pursue(x: Tensor) -> tuple[Tensor, Tensor]:
         hard = PlainHard(x, experts)
-        order = greedy(PlainSmoothed(x, experts) if rule.smoothed else hard, rule)
+        score: Score = PlainSmoothed(x, experts) if rule.smoothed else hard
+        order = greedy(score, rule)
         return _refined(order, hard, rule)
 
     return pursue

@@ -75,9 +75,10 @@ class Bernoulli(Family):
             wrong = (X[block] != 0) & (X[block] != 1)
             if wrong.any():
                 row, column = np.argwhere(to_numpy(wrong))[0]
+                value = to_numpy(X[block][row, column])[()]
                 raise ValueError(
                     f"{name} must be binary (0 or 1) for family='bernoulli', found "
-                    f"{to_numpy(X[block][row, column])[()]!r} in row {block.start + row}, column {column}; "
+                    f"{value!r} in row {block.start + row}, column {column}; "
                     "threshold the data, or use family='gaussian'"
                 )
 

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dynpart.arrays import as_float64, like, namespace
+from dynpart.arrays import as_float64, is_tensor, like, namespace
 
 BLOCK_VALUES = 1 << 21
+DEVICE_BLOCK_VALUES = 1 << 26
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,8 @@ def column_moments(X: NDArray) -> ColumnMoments:
     >>> column_moments(np.array([[0.0, 1.0], [2.0, 1.0]])).mean
     array([1., 1.])
     """
+    values = DEVICE_BLOCK_VALUES if is_tensor(X) else BLOCK_VALUES
     return reduce(
         lambda left, right: left + right,
-        (_block_moments(X[block]) for block in row_blocks(*X.shape)),
+        (_block_moments(X[block]) for block in row_blocks(*X.shape, values=values)),
     )

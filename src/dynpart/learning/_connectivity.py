@@ -29,8 +29,8 @@ class Neighbours:
     """How variables listen to their neighbours.
 
     Evidence for expertise is shared out over `radius` edges. Opinions stay each variable's own, but
-    the average opinion within two thirds of the radius counts for a few rows: where an expert has seen
-    little, it thinks what it thinks nearby. Without edges neither changes anything.
+    the average opinion within two thirds of the radius counts for a few rows: where an expert has
+    seen little, it thinks what it thinks nearby. Without edges neither changes anything.
 
     Parameters
     ----------
@@ -131,10 +131,10 @@ def diffusion(graph: sparse.csr_array, radius: float) -> Callable[[Array], Array
 
     on_device: dict[Any, Any] = {}
 
-    def diffuse(values: Array) -> Array:
+    def diffuse(values: Any) -> Any:
         shifted: Any = matrix
         if is_tensor(values):
-            device = values.device  # type: ignore[attr-defined]
+            device = values.device
             if device not in on_device:
                 on_device[device] = _sparse_tensor(matrix, values)
             shifted = on_device[device]

@@ -32,8 +32,8 @@ class IterationRecord:
     n_rows : int
         Rows this iteration looked at.
     joint, penalised : float
-        Mean log P(x, h), and mean log P(x | h) with the epsilon prior, in nats per row, of the
-        codes found with the experts the iteration began with.
+        Mean log P(x, h), and mean log P(x | h) with the epsilon prior of the experts the
+        iteration began with, in nats per row, of the codes it found.
     mean_active : float
     opinion_change, expertise_change : float
         Mean absolute change of the experts' means, in standard deviations of the data, and of
@@ -159,14 +159,11 @@ def _iteration(
     engine, moments, neighbours = task.engine, task.moments, task.neighbours
     experts = state.experts
     population = experts.family.population(moments)
-    summaries, penalised = [], []
+    summaries = []
     for rows in _batches(task, step, rng):
         codes = engine.pursue(rows, experts, _rule(task, step, experts.n_experts))
         summary = codes.summary(experts.n_experts)
         summaries.append(summary)
-        penalised.append(
-            penalised_objective(summary, experts, population, plan.epsilon, moments.n_rows)
-        )
         for _ in range(step.n_updates):
             evidence = engine.gradient_sums(rows, experts, codes)
             if neighbours is not None:
@@ -185,7 +182,9 @@ def _iteration(
         iteration=len(state.history),
         n_rows=total.n_rows,
         joint=float(joint_objective(total)),
-        penalised=float(sum(penalised) / len(penalised)),
+        penalised=float(
+            penalised_objective(total, before, population, plan.epsilon, moments.n_rows)
+        ),
         mean_active=float(total.usage.sum() / total.n_rows),
         opinion_change=float(opinions / scale),
         expertise_change=float(abs(experts.log2_expertise - before.log2_expertise).mean()),

@@ -225,9 +225,7 @@ class Annealed:
     def _n_search(self, problem: Problem) -> int:
         return math.floor(self.search * problem.n_iter)
 
-    def _batches(
-        self, problem: Problem, t: int, n_search: int, n_batches: int
-    ) -> tuple[int, int]:
+    def _batches(self, problem: Problem, t: int, n_search: int, n_batches: int) -> tuple[int, int]:
         """Number of batches and rows in each: from 3 to 20 rows per expert over the search."""
         rows = math.ceil(3 * problem.n_experts * (20 / 3) ** (t / max(1, n_search - 1)))
         return (n_batches if problem.n_rows >= 2 * rows else 1), min(problem.n_rows, rows)

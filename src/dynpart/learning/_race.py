@@ -134,9 +134,7 @@ def race(
         if alone:
             return state, steps, Adaptation(floor)
         summary = task.engine.pursue(rows, state.experts, rule).summary(problem.n_experts)
-        score = float(
-            penalised_objective(summary, state.experts, population, plan.epsilon, n_rows)
-        )
+        score = float(penalised_objective(summary, state.experts, population, plan.epsilon, n_rows))
         mean_active = float(summary.usage.sum() / summary.n_rows)
         if best is None or score > max(contender.score for contender in contenders):
             best = state

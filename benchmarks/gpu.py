@@ -1,0 +1,313 @@
+"""Check and time the torch engine on a GPU, beside its floors and its peers.
+
+    python -m benchmarks.gpu                # everything, a few minutes
+    python -m benchmarks.gpu --skip-large   # without the million rows
+    python -m benchmarks.gpu --saved benchmarks/results/gpu.json --write-docs
+
+MNIST and the motorcycles are read from the folder named by DYNPART_DATA; without it drawings of the
+same shape stand in for the former and the latter are left out. Operations are timed by CUDA events,
+fits by the clock around a synchronised call; all are medians of warm calls.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from benchmarks.speed import case, data
+from benchmarks.speed.report import write_block
+from dynpart import DynamicPartitionModel
+from dynpart.arrays import to_numpy
+from dynpart.engines import Codes, Experts, PursuitRule
+from dynpart.engines.cpu import CpuEngine
+from dynpart.engines.torch import TorchEngine
+
+ROOT = Path(__file__).resolve().parents[1]
+N_EXPERTS = 100
+LANES_PER_CORE = 128
+BEGIN, END = "<!-- gpu:begin -->", "<!-- gpu:end -->"
+INSTRUCTIONS = 6
+"""Compare, select, compare, select, subtract, add: what a term takes at least."""
+
+
+def seconds(call: Callable[[], Any], repeats: int = 9) -> float:
+    """Median time of a call on the GPU's own clock."""
+    call()
+    times = []
+    for _ in range(repeats):
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        call()
+        end.record()
+        torch.cuda.synchronize()
+        times.append(begin.elapsed_time(end) / 1e3)
+    return median(times)
+
+
+def clock(call: Callable[[], Any], repeats: int = 5, warm: int = 1) -> float:
+    """Median time of a call on the clock, the GPU idle before and after."""
+    times = []
+    for _ in range(warm + repeats):
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        call()
+        torch.cuda.synchronize()
+        times.append(time.perf_counter() - begin)
+    return median(times[warm:])
+
+
+def lane_rate() -> float:
+    """Instructions a second of all lanes at the card's highest clock."""
+    card = torch.cuda.get_device_properties(0)
+    hertz = 1e3 * getattr(card, "clock_rate", 1.98e6)
+    return card.multi_processor_count * LANES_PER_CORE * hertz
+
+
+def bandwidth() -> float:
+    """Bytes a second that a plain copy moves, read and written."""
+    source = torch.empty(1 << 30, dtype=torch.uint8, device="cuda")
+    target = torch.empty_like(source)
+    return 2 * len(source) / seconds(lambda: target.copy_(source))
+
+
+def changes(rows: Tensor, experts: Experts, order: Tensor) -> float:
+    """Variables that change hands per row once two experts have been chosen, on average."""
+    ranks: Any = experts.ranks
+    best = ranks[order[:, 0].long()]
+    total = 0
+    for slot in range(1, order.shape[1]):
+        k = order[:, slot].long()
+        wins = (k >= 0)[:, None] & (ranks[k.clamp(min=0)] < best)
+        total += int(wins.sum())
+        best = torch.where(wins, ranks[k.clamp(min=0)], best)
+    return total / len(rows)
+
+
+def boltzmann_machine(rows: Tensor, *, n_units: int = 100, epochs: int = 10) -> Tensor:
+    """Persistent contrastive divergence in batches of 100, as scikit-learn's machine has it."""
+    generator = torch.Generator(rows.device).manual_seed(0)
+    n_rows, n_features = rows.shape
+    weight = 0.01 * torch.randn((n_units, n_features), device=rows.device, generator=generator)
+    hidden_bias, visible_bias = weight.new_zeros(n_units), weight.new_zeros(n_features)
+    chain = weight.new_zeros((100, n_units))
+
+    def sample(p: Tensor) -> Tensor:
+        return torch.bernoulli(p, generator=generator)
+
+    for _ in range(epochs):
+        for lo in range(0, n_rows - 99, 100):
+            visible = rows[lo : lo + 100].float()
+            fantasy = sample(torch.sigmoid(chain @ weight + visible_bias))
+            up = torch.sigmoid(visible @ weight.T + hidden_bias)
+            down = torch.sigmoid(fantasy @ weight.T + hidden_bias)
+            weight += 1e-3 * (up.T @ visible - down.T @ fantasy)
+            hidden_bias += 0.1 / 100 * (up.sum(0) - down.sum(0))
+            visible_bias += 0.1 / 100 * (visible.sum(0) - fantasy.sum(0))
+            chain = sample(down)
+    return weight
+
+
+def check(rows: Tensor, experts: Experts, rule: PursuitRule) -> dict[str, float]:
+    """How often codes differ from the CPU engine's, and sums from the plain ones in float64."""
+    engine, plain = TorchEngine("cuda"), TorchEngine("cuda", kernels=False)
+    codes = engine.pursue(rows, experts, rule)
+    exact: Codes = CpuEngine().pursue(to_numpy(rows), experts.like(np.empty(0)), rule)
+    found = to_numpy(codes.active(experts.n_experts))
+    differ = (found != exact.active(experts.n_experts)).any(axis=1)
+    off = 0.0
+    for operation in ("gradient_sums", "responsibility_sums"):
+        ours = getattr(engine, operation)(rows, experts, codes)
+        theirs = getattr(plain, operation)(rows, experts, codes)
+        for name in vars(ours):
+            expected = getattr(theirs, name)
+            gap = (getattr(ours, name) - expected).abs().max() / expected.abs().max()
+            off = max(off, float(gap))
+    return {"rows": len(rows), "codes that differ": int(differ.sum()), "sums off by": off}
+
+
+def operations(fit_rows: Tensor, coded: Tensor, model: DynamicPartitionModel) -> list[dict]:
+    """Each operation beside the floors it cannot go below."""
+    engine, experts = TorchEngine("cuda"), model._experts()
+    rule = model._rule()
+    codes = engine.pursue(fit_rows, experts, rule)
+    soft = replace(rule, smoothed=True, min_active=12)
+    some = fit_rows[:2000]
+    rate, bytes_a_second = lane_rate(), bandwidth()
+    n_rows, n_features = fit_rows.shape
+    per_row = changes(fit_rows[:2000], experts, codes.order[:2000])
+    mean_active = float(codes.n_active.double().mean())
+
+    def row(what: str, call: Callable[[], Any], terms: float, n_bytes: float) -> dict:
+        return {
+            "what": what, "seconds": seconds(call), "terms": terms, "bytes": n_bytes,
+            "terms floor": terms * INSTRUCTIONS / rate, "bytes floor": n_bytes / bytes_a_second,
+        }  # fmt: skip
+
+    terms = per_row * N_EXPERTS
+    shares = mean_active * n_features
+    n_coded = len(coded)
+    return [
+        row(f"hard pursuit, {n_rows:,} rows", lambda: engine.pursue(fit_rows, experts, rule),
+            n_rows * terms, n_rows * n_features),
+        row(f"hard pursuit, {n_coded:,} rows", lambda: engine.pursue(coded, experts, rule),
+            n_coded * terms, n_coded * n_features),
+        row("smoothed pursuit, 2,000 rows, 12 steps", lambda: engine.pursue(some, experts, soft),
+            2000 * 12 * n_features * N_EXPERTS, 2000 * n_features),
+        row(f"gradient sums, {n_rows:,} rows",
+            lambda: engine.gradient_sums(fit_rows, experts, codes),
+            2 * n_rows * shares, 12 * n_rows * (n_features + shares)),
+        row(f"responsibility sums, {n_rows:,} rows",
+            lambda: engine.responsibility_sums(fit_rows, experts, codes),
+            2 * n_rows * shares, n_rows * (4 * n_features + 5 * shares)),
+    ]  # fmt: skip
+
+
+def fit(rows: Any, n_experts: int = N_EXPERTS, **settings: Any) -> DynamicPartitionModel:
+    return DynamicPartitionModel(n_experts, random_state=0, **settings).fit(rows)
+
+
+def large_rows(rows: Tensor) -> Tensor:
+    """A million images: those there are, moved by up to two pixels either way."""
+    generator = torch.Generator(rows.device).manual_seed(0)
+    images = rows.view(-1, data.SIDE, data.SIDE)
+    moved = []
+    for down in range(-2, 3):
+        for right in range(-2, 3):
+            drawn = torch.randint(len(images), (40_000,), device=rows.device, generator=generator)
+            moved.append(images[drawn].roll((down, right), dims=(1, 2)).flatten(1))
+    return torch.cat(moved)
+
+
+def fits(rows: Tensor, coded: Tensor, *, large: bool, folder: str | None) -> list[dict]:
+    """Whole fits and encodings, ours and the peers'."""
+    found = []
+
+    def add(what: str, call: Callable[[], Any], repeats: int = 5, wanted: str = "") -> None:
+        torch.cuda.reset_peak_memory_stats()
+        held = torch.cuda.memory_allocated()
+        took = clock(call, repeats)
+        memory = (torch.cuda.max_memory_allocated() - held) / 1e6
+        found.append({"what": what, "seconds": took, "wanted": wanted, "megabytes": memory})
+        print(f"{what}: {took:.4f} s", flush=True)
+
+    host = to_numpy(rows)
+    add("fit, max_iter=10", lambda: fit(rows, max_iter=10), wanted="0.1 s")
+    add("fit, max_iter=10, at most 12 active", lambda: fit(rows, max_iter=10, max_active=12))
+    add("fit, 30 iterations", lambda: fit(rows), repeats=3)
+    add("fit, max_iter=10, from NumPy", lambda: fit(host, max_iter=10, device="cuda"), repeats=3)
+    model = fit(rows, max_active=12)
+    add(f"encode {len(coded):,} rows", lambda: model.transform(coded), 9, wanted="0.005 s")
+    some = rows[:2000]
+    plain = TorchEngine("cuda", kernels=False)
+    add("plain torch: pursuit of 2,000 rows",
+        lambda: plain.pursue(some, model._experts(), model._rule()), 3)  # fmt: skip
+    add("kernels: pursuit of 2,000 rows",
+        lambda: TorchEngine("cuda").pursue(some, model._experts(), model._rule()))  # fmt: skip
+    add("torch Boltzmann machine, 10 epochs", lambda: boltzmann_machine(rows), 1)
+    cpu = f"CPU engine, {os.cpu_count()} cores: fit, max_iter=10"
+    add(cpu, lambda: fit(host, max_iter=10), 1)
+    if folder:
+        from dynpart.datasets import load_caltech_motorcycles
+
+        gray = torch.as_tensor(load_caltech_motorcycles(folder=folder).train, device="cuda")
+        shape = f"{gray.shape[0]} x {gray.shape[1]:,}"
+        add(f"motorcycles {shape}, K = 50, 10 iterations, at most 7 active",
+            lambda: fit(gray, 50, max_iter=10, max_active=7), 3, "0.2 s")  # fmt: skip
+        add(f"motorcycles {shape}, K = 50, 10 iterations",
+            lambda: fit(gray, 50, max_iter=10), 3, "0.2 s")  # fmt: skip
+    if large:
+        many = large_rows(rows)
+        add(f"{len(many):,} x {many.shape[1]}, K = 500, 30 iterations",
+            lambda: fit(many, 500), 1, "60 s")  # fmt: skip
+    return found
+
+
+def measured(option: argparse.Namespace) -> dict[str, Any]:
+    folder = os.environ.get("DYNPART_DATA")
+    title, train, test = data.load(case.FULL, folder)
+    rows, coded = (torch.as_tensor(np.ascontiguousarray(x), device="cuda") for x in (train, test))
+    model = fit(rows, max_active=12)
+    checked = check(coded, model._experts(), model._rule())
+    print(checked, flush=True)
+    card = torch.cuda.get_device_properties(0)
+    return {
+        "card": card.name,
+        "cores": card.multi_processor_count,
+        "software": f"Python {platform.python_version()}, torch {torch.__version__}",
+        "data": f"{title}, {len(rows):,} x {rows.shape[1]}, K = {N_EXPERTS}",
+        "check": checked,
+        "operations": operations(rows, coded, model),
+        "fits": fits(rows, coded, large=not option.skip_large, folder=folder),
+    }
+
+
+def table(headings: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    rule = ["---", *["---:"] * (len(headings) - 1)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in (headings, rule, *lines))
+
+
+def shown(value: float) -> str:
+    return f"{value:.3g} s" if value >= 0.1 else f"{1e3 * value:.3g} ms"
+
+
+def markdown(saved: dict[str, Any]) -> str:
+    """All tables, with the card's name."""
+    checked = saved["check"]
+    ops = [
+        [
+            op["what"], shown(op["seconds"]), shown(op["terms floor"]), shown(op["bytes floor"]),
+            f"{op['seconds'] / max(op['terms floor'], op['bytes floor']):.1f}",
+        ]
+        for op in saved["operations"]
+    ]  # fmt: skip
+    fits = [
+        [row["what"], shown(row["seconds"]), row["wanted"], f"{row['megabytes']:,.0f} MB"]
+        for row in saved["fits"]
+    ]
+    return "\n\n".join(
+        [
+            f"{saved['card']} ({saved['cores']} multiprocessors), {saved['software']}; "
+            f"{saved['data']}.",
+            table(["what", "time", "wanted", "memory of the card beyond the rows"], fits),
+            table(["operation", "time", "floor: terms", "floor: bytes", "times the floor"], ops),
+            f"Codes of {checked['rows']:,} rows: {checked['codes that differ']} differ from the "
+            f"CPU engine's. Sums are within {checked['sums off by']:.1e} of plain torch in "
+            "float64, relative to the largest.",
+        ]
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="benchmarks.gpu", description=__doc__.splitlines()[0])
+    parser.add_argument("--skip-large", action="store_true", help="leave out the million rows")
+    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results" / "gpu.json")
+    parser.add_argument("--saved", type=Path, help="measure nothing, show what this file kept")
+    parser.add_argument("--write-docs", action="store_true", help="into docs/performance.md")
+    option = parser.parse_args(arguments)
+    if option.saved:
+        saved = json.loads(option.saved.read_text())
+    elif not torch.cuda.is_available():
+        parser.error("there is no GPU that torch can use")
+    else:
+        saved = measured(option)
+        option.out.parent.mkdir(parents=True, exist_ok=True)
+        option.out.write_text(json.dumps(saved, indent=1) + "\n")
+    print(markdown(saved))
+    if option.write_docs:
+        write_block(ROOT / "docs" / "performance.md", markdown(saved), BEGIN, END)
+
+
+if __name__ == "__main__":
+    main()

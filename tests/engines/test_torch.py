@@ -1,0 +1,320 @@
+"""The torch engine: held to the reference, plain on any device and by kernels where they can run.
+
+Kernels run on a GPU where there is one. Elsewhere Triton's interpreter runs them on the CPU,
+slowly, if the environment says TRITON_INTERPRET=1.
+"""
+
+import os
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.feature_extraction.image import grid_to_graph
+
+from dynpart import DynamicPartitionModel
+from dynpart.arrays import to_numpy
+from dynpart.datasets import make_pairs
+from dynpart.engines import Codes, Experts, make_engine
+from dynpart.engines.reference import ReferenceEngine
+from tests.engines.parity import (
+    assert_follows_the_rule,
+    assert_likelihood_of_codes,
+    assert_same_sums,
+)
+from tests.strategies import make_experts, make_rows, make_rule, problems
+
+torch = pytest.importorskip("torch")
+from dynpart.engines import torch as torch_module  # noqa: E402
+from dynpart.engines.torch import TorchEngine  # noqa: E402
+
+REFERENCE = ReferenceEngine()
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+INTERPRETED = DEVICE == "cpu" and os.environ.get("TRITON_INTERPRET") == "1"
+EXAMPLES = 4 if INTERPRETED else 25
+KERNELS = pytest.param(
+    True,
+    id="kernels",
+    marks=pytest.mark.skipif(
+        not TorchEngine(DEVICE).kernels, reason="Triton has neither a GPU nor TRITON_INTERPRET=1"
+    ),
+)
+both_ways = pytest.mark.parametrize("kernels", [pytest.param(False, id="plain"), KERNELS])
+
+
+def engine_of(kernels):
+    return TorchEngine(DEVICE, kernels=kernels)
+
+
+def as_numpy(codes, rule):
+    """Codes as the reference has them, with all slots."""
+    order = np.full((len(codes.order), rule.max_active), -1, dtype=np.int32)
+    found = to_numpy(codes.order)
+    order[:, : found.shape[1]] = found
+    return Codes(order, to_numpy(codes.log_likelihood))
+
+
+@both_ways
+@settings(max_examples=EXAMPLES)
+@given(problems(max_experts=30, max_features=140), st.booleans(), st.data())
+def test_pursuit_is_the_reference_one(kernels, problem, smoothed, data):
+    experts, rows = problem
+    most = data.draw(st.integers(1, min(experts.n_experts, 8)))
+    fewest = data.draw(st.integers(1, most))
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
+    cost = rng.normal(0, 0.5, experts.n_experts)
+    rule = make_rule(
+        experts.n_experts, min_active=fewest, max_active=most, cost=cost, smoothed=smoothed
+    )
+    codes = as_numpy(engine_of(kernels).pursue(rows, experts, rule), rule)
+    assert_follows_the_rule(rows, experts, rule, codes)
+    assert_likelihood_of_codes(rows, experts, codes)
+
+
+@both_ways
+@settings(max_examples=EXAMPLES)
+@given(problems(max_experts=16, max_features=60), st.integers(0, 2), st.booleans(), st.booleans())
+def test_refined_codes_are_the_reference_ones(kernels, problem, n_swaps, prune, smoothed):
+    experts, rows = problem
+    rule = make_rule(
+        experts.n_experts,
+        max_active=max(1, experts.n_experts // 3),
+        cost=np.full(experts.n_experts, 0.3),
+        n_swaps=n_swaps,
+        prune=prune,
+        smoothed=smoothed,
+    )
+    codes = as_numpy(engine_of(kernels).pursue(rows, experts, rule), rule)
+    exact = REFERENCE.pursue(rows, experts, rule)
+    np.testing.assert_array_equal(codes.order, exact.order)
+    np.testing.assert_allclose(codes.log_likelihood, exact.log_likelihood, rtol=1e-5, atol=1e-4)
+
+
+@both_ways
+@settings(max_examples=EXAMPLES)
+@given(problems(max_experts=20, max_features=150))
+def test_sums_are_the_reference_ones(kernels, problem):
+    experts, rows = problem
+    rule = make_rule(experts.n_experts)
+    engine = engine_of(kernels)
+    codes = engine.pursue(rows, experts, rule)
+    exact = as_numpy(codes, rule)
+    assert_same_sums(engine, rows, experts, codes, rtol=1e-5, numpy_codes=exact)
+    summary, expected = codes.summary(experts.n_experts), exact.summary(experts.n_experts)
+    np.testing.assert_array_equal(to_numpy(summary.usage), expected.usage)
+
+
+@both_ways
+@pytest.mark.parametrize("family", ["bernoulli", "gaussian"])
+@pytest.mark.parametrize(
+    ("n_experts", "n_features"), [(1, 1), (2, 5000), (2000, 5), (256, 64), (255, 65)]
+)
+def test_any_number_of_experts_and_variables(kernels, family, n_experts, n_features):
+    rng = np.random.default_rng(0)
+    experts = make_experts(rng, family, n_experts, n_features)
+    rows = make_rows(rng, experts, 2)
+    most = min(n_experts, 3)
+    for smoothed in (False, True):
+        rule = make_rule(n_experts, max_active=most, smoothed=smoothed)
+        engine = engine_of(kernels)
+        codes = engine.pursue(rows, experts, rule)
+        exact = as_numpy(codes, rule)
+        assert_follows_the_rule(rows, experts, rule, exact)
+        assert_likelihood_of_codes(rows, experts, exact)
+    assert_same_sums(engine, rows, experts, codes, rtol=1e-5, numpy_codes=exact)
+
+
+@both_ways
+@pytest.mark.parametrize("family", ["bernoulli", "gaussian"])
+@pytest.mark.parametrize("octaves", [30, 400])
+@pytest.mark.parametrize("smoothed", [False, True])
+def test_extreme_expertise(kernels, family, octaves, smoothed):
+    rng = np.random.default_rng(1)
+    experts = make_experts(rng, family, 12, 40)
+    experts = Experts(experts.family, experts.eta, rng.uniform(-octaves, octaves, (12, 40)))
+    rows = make_rows(rng, experts, 20)
+    rule = make_rule(12, min_active=3, max_active=8, smoothed=smoothed)
+    engine = engine_of(kernels)
+    codes = engine.pursue(rows, experts, rule)
+    exact = as_numpy(codes, rule)
+    assert_follows_the_rule(rows, experts, rule, exact)
+    assert_same_sums(engine, rows, experts, codes, numpy_codes=exact)
+
+
+@both_ways
+@pytest.mark.parametrize("smoothed", [False, True])
+def test_rows_far_from_every_expert(kernels, smoothed):
+    rng = np.random.default_rng(2)
+    experts = make_experts(rng, "gaussian", 8, 30)
+    rows = make_rows(rng, experts, 10)
+    rows[::2, :5] += 40
+    rule = make_rule(8, min_active=2, max_active=6, smoothed=smoothed)
+    codes = as_numpy(engine_of(kernels).pursue(rows, experts, rule), rule)
+    assert_follows_the_rule(rows, experts, rule, codes)
+
+
+@both_ways
+@pytest.mark.parametrize("smoothed", [False, True])
+def test_ties_go_to_the_lowest_index(kernels, smoothed):
+    rng = np.random.default_rng(3)
+    one = make_experts(rng, n_experts=4, n_features=30)
+    twice = Experts(one.family, np.tile(one.eta, (1, 2, 1)), np.tile(one.log2_expertise, (2, 1)))
+    rows = make_rows(rng, one, 30)
+    rule = make_rule(8, max_active=3, smoothed=smoothed)
+    codes = as_numpy(engine_of(kernels).pursue(rows, twice, rule), rule)
+    np.testing.assert_array_equal(codes.order, REFERENCE.pursue(rows, twice, rule).order)
+
+
+@both_ways
+@pytest.mark.parametrize("family", ["bernoulli", "gaussian"])
+def test_an_expert_alone_leaves_no_evidence(kernels, family):
+    rng = np.random.default_rng(5)
+    experts = make_experts(rng, family, 6, 70)
+    rows = make_rows(rng, experts, 40)
+    engine = engine_of(kernels)
+    codes = engine.pursue(rows, experts, make_rule(6, max_active=1))
+    sums = engine.gradient_sums(rows, experts, codes)
+    assert not to_numpy(sums.first).any()
+    assert not to_numpy(sums.second).any()
+
+
+@both_ways
+@pytest.mark.parametrize("family", ["bernoulli", "gaussian"])
+@pytest.mark.parametrize("smoothed", [False, True])
+def test_a_row_gets_the_same_code_in_any_batch_and_run(kernels, family, smoothed):
+    rng = np.random.default_rng(6)
+    experts = make_experts(rng, family, 24, 90)
+    rows = make_rows(rng, experts, 60 if INTERPRETED else 700)
+    rule = make_rule(24, max_active=6, smoothed=smoothed)
+    engine = engine_of(kernels)
+    whole = engine.pursue(rows, experts, rule)
+    expected = as_numpy(whole, rule)
+    shuffle = rng.permutation(len(rows))
+    moved = as_numpy(engine.pursue(rows[shuffle], experts, rule), rule)
+    np.testing.assert_array_equal(moved.order, expected.order[shuffle])
+    if kernels:
+        np.testing.assert_array_equal(moved.log_likelihood, expected.log_likelihood[shuffle])
+    alone = as_numpy(engine.pursue(rows[7:8], experts, rule), rule)
+    np.testing.assert_array_equal(alone.order[0], expected.order[7])
+    for operation in ("gradient_sums", "responsibility_sums"):
+        once, again = (getattr(engine, operation)(rows, experts, whole) for _ in range(2))
+        for name in vars(once):
+            assert bool((getattr(once, name) == getattr(again, name)).all())
+
+
+@pytest.mark.parametrize("family", ["bernoulli", "gaussian"])
+def test_chunks_and_streams_change_nothing(monkeypatch, family):
+    rng = np.random.default_rng(8)
+    experts = make_experts(rng, family, 9, 50)
+    rows = make_rows(rng, experts, 120)
+    rule = make_rule(9, max_active=5)
+    engine = TorchEngine(DEVICE)
+    held = engine.hold(rows)
+    assert isinstance(held, torch.Tensor)
+    whole = engine.pursue(held, experts, rule)
+    sums = engine.gradient_sums(held, experts, whole)
+    monkeypatch.setattr(torch_module, "CPU_BYTES", 200_000)
+    monkeypatch.setattr(torch_module, "WORK_SHARE", 1e-6)
+    for kind in (held, rows):
+        pieces = engine.pursue(kind, experts, rule)
+        assert bool((pieces.order == whole.order).all())
+        again = engine.gradient_sums(kind, experts, pieces)
+        torch.testing.assert_close(again.first, sums.first, rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(again.second, sums.second, rtol=1e-9, atol=1e-9)
+    taken = engine.take(rows, np.array([3, 5]))
+    np.testing.assert_array_equal(to_numpy(taken), rows[[3, 5]])
+
+
+@pytest.mark.skipif(INTERPRETED, reason="takes too long in the interpreter")
+@pytest.mark.parametrize("connected", [False, True])
+@pytest.mark.parametrize("gray", [False, True])
+def test_a_fit_ends_where_the_cpu_engine_does(gray, connected):
+    rng = np.random.default_rng(9)
+    X = rng.normal(size=(60, 12)) if gray else make_pairs(6)
+    graph = grid_to_graph(3, 4) if connected else None
+    arguments = {"max_iter": 8, "random_state": 0, "connectivity": graph}
+    on_cpu = DynamicPartitionModel(6, **arguments).fit(X)
+    there = DynamicPartitionModel(6, device=DEVICE, **arguments).fit(X)
+    assert isinstance(there.means_, np.ndarray)
+    np.testing.assert_allclose(there.means_, on_cpu.means_, atol=1e-5)
+    np.testing.assert_array_equal(there.transform(X), on_cpu.transform(X))
+
+
+@pytest.mark.skipif(INTERPRETED, reason="takes too long in the interpreter")
+@pytest.mark.parametrize("dtype", ["uint8", "bool", "float16", "float32", "float64", "int64"])
+def test_tensors_in_tensors_out(dtype, tmp_path):
+    X = torch.as_tensor(make_pairs(4), device=DEVICE).to(getattr(torch, dtype))
+    model = DynamicPartitionModel(8, max_iter=10, engine="torch", random_state=0).fit(X)
+    H = model.transform(X)
+    results = [model.means_, model.expertise_, model.activation_probabilities_, H]
+    results += [model.inverse_transform(H), model.partition(H), model.score_samples(X)]
+    results += [model.log_likelihood(X, H), model.sample(3, random_state=0)]
+    for result in results:
+        assert isinstance(result, torch.Tensor)
+        assert result.device.type == DEVICE
+    assert H.dtype == torch.uint8
+    rows = to_numpy(X).astype(np.uint8)
+    np.testing.assert_array_equal(model.transform(rows), to_numpy(H))
+    model.save(tmp_path / "model.dynpart")
+    from dynpart import load
+
+    loaded = load(tmp_path / "model.dynpart")
+    np.testing.assert_array_equal(loaded.transform(rows), to_numpy(H))
+    assert model.partial_fit(X).n_iter_ == len(model.history_)
+    assert isinstance(model.means_, torch.Tensor)
+
+
+def test_a_tensor_on_the_cpu_takes_the_cpu_engine():
+    X = make_pairs(4)
+    expected = DynamicPartitionModel(8, max_iter=6, random_state=0).fit(X)
+    model = DynamicPartitionModel(8, max_iter=6, random_state=0).fit(torch.as_tensor(X))
+    assert isinstance(model.means_, torch.Tensor)
+    np.testing.assert_array_equal(to_numpy(model.means_), expected.means_)
+
+
+@pytest.mark.skipif(INTERPRETED, reason="takes too long in the interpreter")
+def test_a_checkpoint_goes_on_where_it_stopped(tmp_path):
+    X, path = make_pairs(4), tmp_path / "fit.checkpoint"
+    arguments = {"max_iter": 8, "device": DEVICE, "random_state": 0}
+    whole = DynamicPartitionModel(8, **arguments).fit(X)
+    DynamicPartitionModel(8, **arguments).fit(X, checkpoint=path, every=0)
+    again = DynamicPartitionModel(8, **arguments).fit(X, checkpoint=path, every=0)
+    np.testing.assert_array_equal(again.means_, whole.means_)
+
+
+@pytest.mark.skipif(INTERPRETED, reason="takes too long in the interpreter")
+def test_blocks_of_rows_are_learnt_on_the_device():
+    X = make_pairs(5)
+    arguments = {"max_iter": 8, "device": DEVICE, "random_state": 0}
+    whole = DynamicPartitionModel(10, **arguments).fit(X)
+    blocks = DynamicPartitionModel(10, **arguments).fit([X[:20], X[20:]])
+    np.testing.assert_allclose(blocks.means_, whole.means_, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        (torch.zeros(3), "rows and columns"),
+        (torch.zeros((0, 3)), "at least one row"),
+        (torch.tensor([[0.0, float("nan")]]), "NaN"),
+        (torch.zeros((2, 2), dtype=torch.complex64), "real"),
+    ],
+)
+def test_bad_tensors_are_named(X, message):
+    with pytest.raises(ValueError, match=f"^X .*{message}"):
+        DynamicPartitionModel(2, engine="torch").fit(X)
+
+
+def test_a_tensor_of_another_width_is_named():
+    model = DynamicPartitionModel(2, max_iter=2, engine="torch", device="cpu").fit(
+        torch.eye(4, dtype=torch.uint8)
+    )
+    with pytest.raises(ValueError, match="4 features"):
+        model.transform(torch.eye(3, dtype=torch.uint8))
+
+
+def test_devices_that_cannot_be_used_are_named():
+    with pytest.raises(ValueError, match=r"device='nowhere' cannot be used"):
+        DynamicPartitionModel(2, device="nowhere").fit(make_pairs(2))
+    with pytest.raises(ValueError, match=r"device is for engine='torch'.*'cpu'"):
+        make_engine("cpu", device="cuda")
