@@ -39,10 +39,11 @@ PROGRAMS_PER_CORE = 16
 """Programs of single rows per multiprocessor, each with scratch memory of its own."""
 
 
-def can_hold(experts: Experts) -> bool:
-    """Whether these kernels are for such experts."""
+def can_hold(experts: Experts, rule: PursuitRule) -> bool:
+    """Whether these kernels are for such experts; single ones are not worth a compilation."""
     n_experts, n_features = experts.log2_expertise.shape
-    return experts.family.name == "bernoulli" and n_experts <= MOST and n_features <= WIDEST
+    fits = 1 < n_experts <= MOST and 1 < n_features <= WIDEST
+    return experts.family.name == "bernoulli" and fits and rule.max_active > 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +85,8 @@ class BinaryTables:
 
 
 def _by_variable(table: Tensor, n_lanes: int, fill: float = 0) -> Tensor:
-    return torch.nn.functional.pad(table.mT, (0, n_lanes - table.shape[-2]), value=fill)
+    missing = n_lanes - table.shape[-2]
+    return torch.nn.functional.pad(table.mT, (0, missing), value=fill).contiguous()
 
 
 @triton.jit
@@ -379,5 +381,5 @@ def _programs(device: Any) -> int:
 
 
 def _warps(width: int) -> int:
-    """Warps of a program that holds a row: few, so that many rows are worked on at a time."""
-    return max(1, min(8, width // 256))
+    """Warps of a program that holds a row."""
+    return 4 if width <= 2048 else 8

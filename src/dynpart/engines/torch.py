@@ -242,7 +242,7 @@ def _kernel_pursuit(experts: Experts, rule: PursuitRule) -> Pursue:
     from dynpart.engines._triton_pursuit import KernelScore, Tables
 
     refines = bool(rule.n_swaps or rule.prune)
-    binary = _triton_binary.can_hold(experts)
+    binary = _triton_binary.can_hold(experts, rule)
     if binary:
         small = _triton_binary.BinaryTables.of(experts)
     if rule.smoothed or refines or not binary:
