@@ -176,9 +176,25 @@ class Threads:
                 task(argument)
             return
         if self._pool is None:
-            self._pool = ThreadPoolExecutor(self.n_threads)
-        for _ in self._pool.map(task, arguments):
-            pass
+            self._pool = ThreadPoolExecutor(self.n_threads - 1)
+        waiting, lock = iter(arguments), threading.Lock()
+
+        def work() -> None:
+            while True:
+                with lock:
+                    argument = next(waiting, None)
+                if argument is None:
+                    return
+                task(argument)
+
+        # Everyone takes what comes next, the caller too: nobody waits to be handed a task.
+        helpers = [self._pool.submit(work) for _ in range(self.n_threads - 1)]
+        try:
+            work()
+        finally:
+            errors = [helper.exception() for helper in helpers]
+        for error in filter(None, errors):
+            raise error
 
     def map_rows(
         self, task: Callable[[int, int], None], n_rows: int, n_terms: int, fewest: int = 1

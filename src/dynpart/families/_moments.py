@@ -59,11 +59,17 @@ def row_blocks(n_rows: int, row_size: int, *, values: int = BLOCK_VALUES) -> Ite
 
 
 def _block_moments(block: Any) -> ColumnMoments:
-    is_binary = block.dtype == namespace(block).bool or bool(((block == 0) | (block == 1)).all())
+    xp = namespace(block)
+    if block.dtype in (xp.bool, xp.uint8):
+        is_binary = bool(block.max() <= 1)
+    else:
+        is_binary = bool(((block == 0) | (block == 1)).all())
+    if is_binary:
+        mean = block.sum(axis=0, dtype=xp.float64) / len(block)
+        return ColumnMoments(len(block), mean, mean * (1 - mean), True)
     values = as_float64(block)
     mean = values.mean(axis=0)
-    variance = ((values - mean) ** 2).mean(axis=0)
-    return ColumnMoments(len(values), mean, variance, is_binary)
+    return ColumnMoments(len(values), mean, ((values - mean) ** 2).mean(axis=0), False)
 
 
 def column_moments(X: NDArray) -> ColumnMoments:
