@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import dynpart
 from dynpart.engines import Codes, Experts
-from dynpart.engines.cpu import CpuEngine, allowed_threads
+from dynpart.engines.cpu import CpuEngine, Threads, allowed_threads
 from dynpart.engines.reference import ReferenceEngine
 from dynpart.families import Bernoulli
 from tests.engines.parity import (
@@ -260,6 +260,15 @@ def test_usual_values_may_be_ones():
     rule = make_rule(12)
     codes = CPU.pursue(rows, experts, rule)
     assert_follows_the_rule(rows, experts, rule, codes)
+
+
+def test_threads_do_every_task_once_and_raise_the_first_error():
+    done = []
+    threads = Threads(3)
+    threads.map(done.append, range(1, 100), n_terms=1 << 30)
+    assert sorted(done) == list(range(1, 100))
+    with pytest.raises(ZeroDivisionError):
+        threads.map(lambda n: 1 // (n - 50), range(1, 100), n_terms=1 << 30)
 
 
 def test_threads_respect_limits():

@@ -15,7 +15,14 @@ from sklearn.feature_extraction.image import grid_to_graph
 
 from dynpart import DynamicPartitionModel
 from dynpart.datasets import bars_recovered, make_bars, make_pairs, pairs_recovered
-from dynpart.engines import Codes, CodeSummary, Experts, PursuitRule, make_engine
+from dynpart.engines import (
+    Codes,
+    CodeSummary,
+    Experts,
+    PursuitRule,
+    ResponsibilitySums,
+    make_engine,
+)
 from dynpart.families import column_moments, make_family
 from dynpart.learning import Annealed, LearnerState, Problem, Step, Task, iterate
 from dynpart.learning._connectivity import (
@@ -113,6 +120,19 @@ def test_connectivity_makes_expertise_smoother():
         return np.abs(np.diff(level, axis=1)).mean() / level.std()
 
     assert roughness(blur) < 0.5 * roughness(None)
+
+
+def test_opinions_listen_to_the_neighbourhood_where_an_expert_has_seen_little():
+    """A variable without rows takes what is thought nearby; one with many hardly moves."""
+    graph = check_connectivity(grid_to_graph(1, 9), 9)
+    weight = np.full((1, 9), 1000.0)
+    weight[0, 4] = 0.0
+    sums = ResponsibilitySums(weight, (0.9 * weight)[None])
+    heard = Neighbours(graph, 2.0).opinions(sums, np.full((1, 9), 0.1), 1.0)
+    opinion = (heard.statistics / heard.weight)[0, 0]
+    assert opinion[4] > 0.85
+    np.testing.assert_allclose(np.delete(opinion, 4), 0.9, atol=1e-3)
+    np.testing.assert_array_equal(sums.weight, weight)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,50 @@
+"""Two kinds of arrays, one set of formulas."""
+
+import numpy as np
+import pytest
+
+from dynpart.arrays import as_float64, copied, is_tensor, like, namespace, to_numpy
+from dynpart.composition import compose_hard, expertise_ranks, owners
+from dynpart.families import column_moments, make_family
+
+torch = pytest.importorskip("torch")
+
+
+def test_arrays_become_each_other():
+    array = np.array([[1.0, 2.0]])
+    tensor = like(array, torch.zeros(1))
+    assert is_tensor(tensor)
+    assert not is_tensor(array)
+    assert namespace(tensor) is torch
+    assert namespace(array) is np
+    np.testing.assert_array_equal(to_numpy(tensor), array)
+    np.testing.assert_array_equal(like(tensor, array), array)
+    assert as_float64(torch.ones(2, dtype=torch.uint8)).dtype == torch.float64
+    twin = copied(tensor)
+    twin += 1
+    assert tensor[0, 0] == 1
+
+
+@pytest.mark.parametrize("gray", [False, True])
+def test_formulas_do_not_care_whose_arrays_they_get(gray):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 6)) if gray else rng.integers(0, 2, (40, 6)).astype(np.uint8)
+    moments, there = column_moments(X), column_moments(torch.as_tensor(X))
+    np.testing.assert_allclose(to_numpy(there.variance), moments.variance)
+    assert there.is_binary == moments.is_binary
+    family, other = make_family("auto", moments), make_family("auto", there)
+    mean = moments.mean + 0.3 * rng.uniform(-1, 1, (4, 6))
+    eta = family.from_moments(mean, np.broadcast_to(moments.variance, mean.shape))
+    level = rng.integers(0, 3, (4, 6)).astype(float)  # with ties
+    t_eta, t_level = torch.as_tensor(eta), torch.as_tensor(level)
+    for ours, theirs in zip(family.natural(eta), other.natural(t_eta), strict=True):
+        np.testing.assert_allclose(to_numpy(theirs), ours)
+    np.testing.assert_array_equal(to_numpy(expertise_ranks(t_level)), expertise_ranks(level))
+    active = rng.integers(0, 2, (5, 4)).astype(bool)
+    active[:, 0] = True
+    owner = owners(expertise_ranks(level), active)
+    there_owner = owners(expertise_ranks(t_level), torch.as_tensor(active))
+    np.testing.assert_array_equal(to_numpy(there_owner), owner)
+    np.testing.assert_array_equal(
+        to_numpy(compose_hard(t_eta, there_owner)), compose_hard(eta, owner)
+    )
