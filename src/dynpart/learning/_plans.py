@@ -190,7 +190,7 @@ class Annealed:
     """Share of the search with soft comparisons where there is no race."""
     n_batches: ClassVar[int] = 3
     """Batches an iteration of a search that is raced."""
-    n_batches_alone: ClassVar[int] = 5
+    n_batches_alone: ClassVar[int] = 4
     """The same where there is no race: what is not spent on other floors is spent on this one."""
 
     def start(
