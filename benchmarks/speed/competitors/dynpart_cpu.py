@@ -24,6 +24,7 @@ def encode(model, rows, n_swaps=0):
 fit_10 = partial(fit, max_iter=10)
 with_swaps = partial(encode, n_swaps=2)
 
+TITLE = f"dynpart, at most {N_ATOMS} active"
 CASES = (
     Case("dynpart-10", "dynpart, max_iter=10", "fit", fit_10, "uint8"),
     Case("dynpart-30", "dynpart, defaults (30 iterations)", "fit", fit, "uint8"),
@@ -31,10 +32,12 @@ CASES = (
         "dynpart-10-alone", "dynpart, max_iter=10", "fit", fit_10, "uint8",
         threads=1, twin="dynpart-10",
     ),
-    Case("dynpart-encode", "dynpart, at most 12 active", "encode", encode, "uint8", model="dynpart-30"),
-    Case("dynpart-swaps", "dynpart, the same with n_swaps=2", "encode", with_swaps, "uint8", model="dynpart-30"),
+    Case("dynpart-encode", TITLE, "encode", encode, "uint8", model="dynpart-30"),
     Case(
-        "dynpart-encode-alone", "dynpart, at most 12 active", "encode", encode, "uint8", model="dynpart-30",
+        "dynpart-swaps", f"{TITLE}, n_swaps=2", "encode", with_swaps, "uint8", model="dynpart-30"
+    ),
+    Case(
+        "dynpart-encode-alone", TITLE, "encode", encode, "uint8", model="dynpart-30",
         threads=1, twin="dynpart-encode",
     ),
     Case("dynpart-subset", "dynpart, compiled", "subset", encode, "uint8", model="dynpart-30"),
