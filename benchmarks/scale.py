@@ -65,7 +65,7 @@ class Schedule:
         steps = self.plan.steps(problem, floor)
         drawn = [step for step in steps if step.n_rows is not None]
         full = [step for step in steps if step.n_rows is None]
-        return drawn[:: max(1, len(drawn) // N_SEARCH)][:N_SEARCH] + full[:N_FULL]
+        return drawn[:: max(1, len(drawn) // N_SEARCH)][:N_SEARCH] + full[-1:] * N_FULL
 
 
 def learn(engine, rows, moments, probe) -> dict:
