@@ -26,7 +26,8 @@ from dynpart.engines._torch_pursuit import PlainHard, PlainSmoothed, Score, gree
 from dynpart.families import ColumnMoments
 from dynpart.families._moments import row_blocks
 
-Rows = Tensor | NDArray
+Rows = Any
+"""A tensor, or a NumPy array that is streamed to the device."""
 
 WORK_SHARE = 1 / 16
 """Share of a GPU's memory that may be filled while working on a chunk of rows."""
