@@ -31,7 +31,8 @@ from dynpart.engines.torch import TorchEngine  # noqa: E402
 REFERENCE = ReferenceEngine()
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 INTERPRETED = DEVICE == "cpu" and os.environ.get("TRITON_INTERPRET") == "1"
-EXAMPLES = 4 if INTERPRETED else 25
+EXAMPLES = 5 if INTERPRETED else 25
+too_slow = pytest.mark.skipif(INTERPRETED, reason="takes too long in the interpreter")
 KERNELS = pytest.param(
     True,
     id="kernels",
@@ -104,6 +105,7 @@ def test_sums_are_the_reference_ones(kernels, problem):
     np.testing.assert_array_equal(to_numpy(summary.usage), expected.usage)
 
 
+@too_slow
 @both_ways
 @pytest.mark.parametrize("family", ["bernoulli", "gaussian"])
 @pytest.mark.parametrize(
@@ -124,6 +126,7 @@ def test_any_number_of_experts_and_variables(kernels, family, n_experts, n_featu
     assert_same_sums(engine, rows, experts, codes, rtol=1e-5, numpy_codes=exact)
 
 
+@too_slow
 @both_ways
 @pytest.mark.parametrize("family", ["bernoulli", "gaussian"])
 @pytest.mark.parametrize("octaves", [30, 400])
@@ -141,6 +144,7 @@ def test_extreme_expertise(kernels, family, octaves, smoothed):
     assert_same_sums(engine, rows, experts, codes, numpy_codes=exact)
 
 
+@too_slow
 @both_ways
 @pytest.mark.parametrize("smoothed", [False, True])
 def test_rows_far_from_every_expert(kernels, smoothed):
@@ -178,6 +182,7 @@ def test_an_expert_alone_leaves_no_evidence(kernels, family):
     assert not to_numpy(sums.second).any()
 
 
+@too_slow
 @both_ways
 @pytest.mark.parametrize("family", ["bernoulli", "gaussian"])
 @pytest.mark.parametrize("smoothed", [False, True])
@@ -225,7 +230,7 @@ def test_chunks_and_streams_change_nothing(monkeypatch, family):
     np.testing.assert_array_equal(to_numpy(taken), rows[[3, 5]])
 
 
-@pytest.mark.skipif(INTERPRETED, reason="takes too long in the interpreter")
+@too_slow
 @pytest.mark.parametrize("connected", [False, True])
 @pytest.mark.parametrize("gray", [False, True])
 def test_a_fit_ends_where_the_cpu_engine_does(gray, connected):
@@ -240,7 +245,7 @@ def test_a_fit_ends_where_the_cpu_engine_does(gray, connected):
     np.testing.assert_array_equal(there.transform(X), on_cpu.transform(X))
 
 
-@pytest.mark.skipif(INTERPRETED, reason="takes too long in the interpreter")
+@too_slow
 @pytest.mark.parametrize("dtype", ["uint8", "bool", "float16", "float32", "float64", "int64"])
 def test_tensors_in_tensors_out(dtype, tmp_path):
     X = torch.as_tensor(make_pairs(4), device=DEVICE).to(getattr(torch, dtype))
@@ -272,7 +277,7 @@ def test_a_tensor_on_the_cpu_takes_the_cpu_engine():
     np.testing.assert_array_equal(to_numpy(model.means_), expected.means_)
 
 
-@pytest.mark.skipif(INTERPRETED, reason="takes too long in the interpreter")
+@too_slow
 def test_a_checkpoint_goes_on_where_it_stopped(tmp_path):
     X, path = make_pairs(4), tmp_path / "fit.checkpoint"
     arguments = {"max_iter": 8, "device": DEVICE, "random_state": 0}
@@ -282,7 +287,7 @@ def test_a_checkpoint_goes_on_where_it_stopped(tmp_path):
     np.testing.assert_array_equal(again.means_, whole.means_)
 
 
-@pytest.mark.skipif(INTERPRETED, reason="takes too long in the interpreter")
+@too_slow
 def test_blocks_of_rows_are_learnt_on_the_device():
     X = make_pairs(5)
     arguments = {"max_iter": 8, "device": DEVICE, "random_state": 0}
