@@ -91,6 +91,8 @@ def run_demo(out: str | os.PathLike[str], *, seed: int = 0) -> list[DemoRow]:
 
     pairs = make_pairs(5)
     digits = load_digits()
+    console.print("Getting ready: the first fit after an installation compiles its kernels")
+    DynamicPartitionModel(2, max_iter=4, random_state=seed).fit(pairs)
     console.print("[bold]1/2[/] five hidden pairs, ten experts")
     pair_model, pair_seconds = _timed_fit(DynamicPartitionModel(10, random_state=seed), pairs)
     found = int(pairs_recovered(pair_model.means_).sum())

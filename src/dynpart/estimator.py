@@ -185,7 +185,7 @@ class DynamicPartitionModel(
         "connectivity": ["array-like", "sparse matrix", None],
         "tol": [Interval(Real, 0, None, closed="left")],
         "engine": [StrOptions(set(ENGINES))],
-        "device": [str, HasMethods(["__reduce__"]), None],
+        "device": "no_validation",  # torch knows what a device is
         "n_jobs": [Interval(Integral, 1, None, closed="left"), Options(Integral, {-1}), None],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
@@ -354,9 +354,8 @@ class DynamicPartitionModel(
         self._validate_params()
         check_limits(self.n_experts, n_active=self.n_active, max_active=self.max_active)
         fitted = hasattr(self, "means_")
-        rows = self._checked_table(X, reset=not fitted)
-        engine = self._engine(rows)
-        rows = engine.hold(rows)
+        engine = self._engine(X)
+        rows = engine.hold(self._checked_table(X, engine, reset=not fitted))
         moments = engine.place(checked_moments(rows))
         if not fitted:
             self.family_ = make_family(self.family, moments, variance_floor=self.variance_floor)
@@ -383,29 +382,29 @@ class DynamicPartitionModel(
         return self
 
     def _open(self, X: Any) -> Data:
+        engine = self._engine(X)
         if is_source(X):
-            data = open_data(X, self._engine(X))
+            data = open_data(X, engine)
             validate_data(self, data.head, dtype=DTYPES)
             return data
-        rows = self._checked_table(X, reset=True)
-        return open_table(rows, self._engine(rows))
+        return open_table(self._checked_table(X, engine, reset=True), engine)
 
-    def _engine(self, rows: Any) -> Engine:
-        """The engine for these rows: tensors on a GPU stay there."""
-        device = self.device
-        if is_tensor(rows) and device is None and self.engine in ("auto", "torch"):
-            device = rows.device
-        return make_engine(self.engine, self.n_jobs, device)
-
-    def _checked_table(self, X: Any, *, reset: bool) -> Any:
-        """The rows as an engine reads them: tensors stay tensors where the torch engine takes over.
+    def _engine(self, X: Any) -> Engine:
+        """The engine for these rows: tensors on a GPU stay there.
 
         A tensor on the CPU is an array like any other, unless the torch engine is asked for.
         """
+        device = self.device
+        if is_tensor(X) and device is None:
+            wanted = self.engine == "torch" or (self.engine == "auto" and X.device.type != "cpu")
+            device = X.device if wanted else None
+        return make_engine(self.engine, self.n_jobs, device)
+
+    def _checked_table(self, X: Any, engine: Engine, *, reset: bool) -> Any:
+        """The rows as the engine reads them: tensors for the torch engine, else NumPy's arrays."""
         if is_tensor(X):
             X = checked_tensor(X)
-            on_cpu = X.device.type == "cpu"
-            if self.engine == "torch" or (self.engine == "auto" and (self.device or not on_cpu)):
+            if engine.name == "torch":
                 validate_data(self, np.zeros((1, X.shape[1])), reset=reset)
                 return X
             X = to_numpy(X)
@@ -558,7 +557,7 @@ class DynamicPartitionModel(
         -------
         ndarray of shape (n_rows,)
         """
-        rows, active = self._checked_rows(X), self._checked_codes(H)
+        rows, active = self._checked_rows(X, self._engine(X)), self._checked_codes(H)
         if len(rows) != len(active):
             raise ValueError(f"X and H must have as many rows, found {len(rows)} and {len(active)}")
         return like(self._log_likelihood(rows, like(active, rows)), X)
@@ -625,8 +624,9 @@ class DynamicPartitionModel(
         return Experts(self.family_, eta, namespace(eta).log2(self.expertise_))
 
     def _encode(self, X: ArrayLike) -> tuple[NDArray, Codes]:
-        rows = self._checked_rows(X)
-        engine, experts = self._engine(rows), self._experts().like(rows)
+        engine = self._engine(X)
+        rows = self._checked_rows(X, engine)
+        experts = self._experts().like(rows)
         rule = self._rule(self.activation_probabilities_)
         with rows_progress(self.verbose, len(rows)) as advance:
             if advance is None:
@@ -659,9 +659,9 @@ class DynamicPartitionModel(
         blocks = [of_block(block) for block in row_blocks(*rows.shape)]
         return namespace(blocks[0]).concatenate(blocks)
 
-    def _checked_rows(self, X: ArrayLike) -> NDArray:
+    def _checked_rows(self, X: ArrayLike, engine: Engine) -> NDArray:
         check_is_fitted(self)
-        rows: NDArray = self._checked_table(X, reset=False)
+        rows: NDArray = self._checked_table(X, engine, reset=False)
         self.family_.check(rows)
         return rows
 

@@ -321,5 +321,7 @@ def test_a_tensor_of_another_width_is_named():
 def test_devices_that_cannot_be_used_are_named():
     with pytest.raises(ValueError, match=r"device='nowhere' cannot be used"):
         DynamicPartitionModel(2, device="nowhere").fit(make_pairs(2))
+    with pytest.raises(ValueError, match=r"device=3.5 cannot be used"):
+        DynamicPartitionModel(2, device=3.5).fit(make_pairs(2))
     with pytest.raises(ValueError, match=r"device is for engine='torch'.*'cpu'"):
         make_engine("cpu", device="cuda")

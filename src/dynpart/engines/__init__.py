@@ -80,6 +80,6 @@ def _torch_engine(device: Any) -> Engine:
         raise ImportError("engine='torch' needs torch: pip install 'dynpart[gpu]'") from None
     try:
         return TorchEngine(device)
-    except (RuntimeError, AssertionError) as error:
+    except (RuntimeError, TypeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
         raise ValueError(f"device={device!r} cannot be used by torch: {reason}") from error

@@ -56,7 +56,7 @@ class TorchEngine:
     Examples
     --------
     >>> from dynpart.engines import make_engine
-    >>> make_engine("torch", device="cpu").name  # doctest: +SKIP
+    >>> make_engine("torch", device="cpu").name
     'torch'
     """
 
@@ -245,20 +245,20 @@ def _kernel_pursuit(experts: Experts, rule: PursuitRule) -> Pursue:
     refines = bool(rule.n_swaps or rule.prune)
     binary = _triton_binary.can_hold(experts, rule)
     if binary:
-        small = _triton_binary.BinaryTables.of(experts)
+        binary_tables = _triton_binary.BinaryTables.of(experts)
     if rule.smoothed or refines or not binary:
         tables = Tables.of(experts)
 
     def pursue(x: Tensor) -> tuple[Tensor, Tensor]:
         x = _prepared(x, experts)
         if binary and not rule.smoothed:
-            order, log_likelihood = _triton_binary.pursue_hard(x, small, rule)
+            order, log_likelihood = _triton_binary.pursue_hard(x, binary_tables, rule)
             if not refines:
                 return order, log_likelihood
         by_variable = x.T.contiguous()
         hard = KernelScore(by_variable, tables, smoothed=False)
         if binary and rule.smoothed:
-            order = _triton_binary.pursue_smoothed(x, small, rule)
+            order = _triton_binary.pursue_smoothed(x, binary_tables, rule)
         elif not binary:
             order = greedy(
                 KernelScore(by_variable, tables, smoothed=True) if rule.smoothed else hard, rule
