@@ -27,9 +27,11 @@ import torch
 from torch import Tensor
 
 from benchmarks.speed import case, data
+from benchmarks.speed.kernels import changes
 from benchmarks.speed.report import write_block
 from dynpart import DynamicPartitionModel
 from dynpart.arrays import to_numpy
+from dynpart.comparison.report import markdown_table
 from dynpart.engines import Codes, Experts, PursuitRule
 from dynpart.engines.cpu import CpuEngine
 from dynpart.engines.torch import TorchEngine
@@ -80,19 +82,6 @@ def bandwidth() -> float:
     source = torch.empty(1 << 30, dtype=torch.uint8, device="cuda")
     target = torch.empty_like(source)
     return 2 * len(source) / seconds(lambda: target.copy_(source))
-
-
-def changes(rows: Tensor, experts: Experts, order: Tensor) -> float:
-    """Variables that change hands per row once two experts have been chosen, on average."""
-    ranks: Any = experts.ranks
-    best = ranks[order[:, 0].long()]
-    total = 0
-    for slot in range(1, order.shape[1]):
-        k = order[:, slot].long()
-        wins = (k >= 0)[:, None] & (ranks[k.clamp(min=0)] < best)
-        total += int(wins.sum())
-        best = torch.where(wins, ranks[k.clamp(min=0)], best)
-    return total / len(rows)
 
 
 def boltzmann_machine(rows: Tensor, *, n_units: int = 100, epochs: int = 10) -> Tensor:
@@ -146,7 +135,7 @@ def operations(fit_rows: Tensor, coded: Tensor, model: DynamicPartitionModel) ->
     some = fit_rows[:2000]
     rate, bytes_a_second = lane_rate(), bandwidth()
     n_rows, n_features = fit_rows.shape
-    per_row = changes(fit_rows[:2000], experts, codes.order[:2000])
+    per_row = changes(experts.like(np.empty(0)), to_numpy(codes.order[:2000]))
     mean_active = float(codes.n_active.double().mean())
 
     def row(what: str, call: Callable[[], Any], terms: float, n_bytes: float) -> dict:
@@ -253,11 +242,6 @@ def measured(option: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def table(headings: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    rule = ["---", *["---:"] * (len(headings) - 1)]
-    return "\n".join("| " + " | ".join(line) + " |" for line in (headings, rule, *lines))
-
-
 def shown(value: float) -> str:
     return f"{value:.3g} s" if value >= 0.1 else f"{1e3 * value:.3g} ms"
 
@@ -280,8 +264,10 @@ def markdown(saved: dict[str, Any]) -> str:
         [
             f"{saved['card']} ({saved['cores']} multiprocessors), {saved['software']}; "
             f"{saved['data']}.",
-            table(["what", "time", "wanted", "memory of the card beyond the rows"], fits),
-            table(["operation", "time", "floor: terms", "floor: bytes", "times the floor"], ops),
+            markdown_table(["what", "time", "wanted", "memory of the card beyond the rows"], fits),
+            markdown_table(
+                ["operation", "time", "floor: terms", "floor: bytes", "times the floor"], ops
+            ),
             f"Codes of {checked['rows']:,} rows: {checked['codes that differ']} differ from the "
             f"CPU engine's. Sums are within {checked['sums off by']:.1e} of plain torch in "
             "float64, relative to the largest.",

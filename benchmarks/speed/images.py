@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -19,14 +20,18 @@ N_QUICK = 20
 N_WARM = 8
 
 
-def measure_images(name: str, folder: str | None, quick: bool) -> dict | None:
-    """One fit, or None where the images are not at hand. Nothing is downloaded."""
+def images_at_hand(name: str, folder: str | None) -> Any:
+    """The images if a folder has them, else None. Nothing is downloaded."""
     folder = folder or os.environ.get("DYNPART_DATA")
-    load, options = SETS[name]
     try:
-        images = load(folder=folder) if folder else None
+        return SETS[name][0](folder=folder) if folder else None
     except FileNotFoundError:
-        images = None
+        return None
+
+
+def measure_images(name: str, folder: str | None, quick: bool) -> dict | None:
+    """One fit, or None where the images are not at hand."""
+    images, options = images_at_hand(name, folder), SETS[name][1]
     if images is None:
         return None
     rows = np.ascontiguousarray(images.train[: N_QUICK if quick else None])
