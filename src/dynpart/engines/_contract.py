@@ -160,6 +160,10 @@ class GradientSums:
     def __add__(self, other: GradientSums) -> GradientSums:
         return GradientSums(self.first + other.first, self.second + other.second)
 
+    def weighted(self, weight: float) -> GradientSums:
+        """The sums as if every row counted this much."""
+        return GradientSums(weight * self.first, weight * self.second)
+
 
 @dataclass(frozen=True, eq=False)
 class ResponsibilitySums:
@@ -176,6 +180,10 @@ class ResponsibilitySums:
 
     def __add__(self, other: ResponsibilitySums) -> ResponsibilitySums:
         return ResponsibilitySums(self.weight + other.weight, self.statistics + other.statistics)
+
+    def weighted(self, weight: float) -> ResponsibilitySums:
+        """The sums as if every row counted this much."""
+        return ResponsibilitySums(weight * self.weight, weight * self.statistics)
 
 
 class NumpyEngine:

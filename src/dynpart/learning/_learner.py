@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynpart.arrays import as_float64, namespace
-from dynpart.engines import Engine, Experts, GradientSums, PursuitRule
+from dynpart.engines import Engine, Experts, GradientSums, PursuitRule, ResponsibilitySums
 from dynpart.families import ColumnMoments
 from dynpart.learning._connectivity import Neighbours
 from dynpart.learning._objective import joint_objective, penalised_objective
@@ -160,20 +160,31 @@ def _iteration(
     experts = state.experts
     population = experts.family.population(moments)
     summaries = []
+    earlier_evidence: GradientSums | None = None
+    earlier_sums: ResponsibilitySums | None = None
     for rows in _batches(task, step, rng):
         codes = engine.pursue(rows, experts, _rule(task, step, experts.n_experts))
         summary = codes.summary(experts.n_experts)
         summaries.append(summary)
         for _ in range(step.n_updates):
             evidence = engine.gradient_sums(rows, experts, codes)
-            if neighbours is not None:
-                evidence = neighbours.evidence(evidence)
-            experts = update_expertise(experts, evidence, plan, step, summary.n_rows)
+            if earlier_evidence is not None:
+                evidence = earlier_evidence + evidence
+            heard = evidence if neighbours is None else neighbours.evidence(evidence)
+            experts = update_expertise(experts, heard, plan, step, summary.n_rows)
             sums = engine.responsibility_sums(rows, experts, codes)
-            if neighbours is not None:
-                sums = neighbours.opinions(sums, population, plan.epsilon)
-            eta = experts.family.update(sums.weight, sums.statistics, population, plan.epsilon)
+            if earlier_sums is not None:
+                sums = earlier_sums + sums
+            shared = (
+                sums
+                if neighbours is None
+                else neighbours.opinions(sums, population, plan.epsilon)
+            )
+            eta = experts.family.update(shared.weight, shared.statistics, population, plan.epsilon)
             experts = replace(experts, eta=eta)
+        if step.memory > 0:
+            earlier_evidence = evidence.weighted(step.memory)
+            earlier_sums = sums.weighted(step.memory)
     total = reduce(add, summaries)
     before = state.experts
     opinions = abs(experts.family.mean(experts.eta) - before.family.mean(before.eta)).mean()

@@ -42,6 +42,8 @@ class Step:
         Share of the full change of expertise that is made, from 1 down to 0.
     n_updates : int
         How often expertise and experts are updated with the same codes.
+    memory : float
+        Weight of what the iteration's earlier batches said when a batch's own sums are added.
     search : bool
         Whether the iteration belongs to the search, which a race repeats with other floors.
     """
@@ -53,6 +55,7 @@ class Step:
     log2_bound: float = math.inf
     size: float = 1.0
     n_updates: int = 1
+    memory: float = 0.0
     search: bool = False
 
 
@@ -190,8 +193,10 @@ class Annealed:
     """Share of the search with soft comparisons where there is no race."""
     n_batches: ClassVar[int] = 3
     """Batches an iteration of a search that is raced."""
-    n_batches_alone: ClassVar[int] = 4
+    n_batches_alone: ClassVar[int] = 6
     """The same where there is no race: what is not spent on other floors is spent on this one."""
+    memory_alone: ClassVar[float] = 0.3
+    """Weight of earlier batches in such a search."""
 
     def start(
         self, family: Family, moments: ColumnMoments, n_experts: int, rng: np.random.Generator
@@ -236,8 +241,10 @@ class Annealed:
         low = max(problem.min_active, math.ceil(floor / 2))
         search_bound, final_bound = math.log2(8 * K), math.log2(max(8 * K, problem.n_rows))
         small = self._is_small(problem)
-        soft, most_batches = (
-            (self.held, self.n_batches) if small else (self.soft, self.n_batches_alone)
+        soft, most_batches, memory = (
+            (self.held, self.n_batches, 0.0)
+            if small
+            else (self.soft, self.n_batches_alone, self.memory_alone)
         )
 
         def search_step(t: int) -> Step:
@@ -251,6 +258,7 @@ class Annealed:
                 smoothed=u <= soft,
                 log2_bound=1 + (search_bound - 1) * u,
                 n_updates=2,
+                memory=memory,
                 search=True,
             )
 
@@ -265,6 +273,7 @@ class Annealed:
                 log2_bound=final_bound + (search_bound - final_bound) * left,
                 size=math.sqrt(left),
                 n_updates=2,
+                memory=1.0,
             )
 
         return [search_step(t) if t < n_search else polish_step(t) for t in range(n_iter)]
