@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -31,11 +32,14 @@ class Experts:
         Opinions, as mean parameters.
     log2_expertise : ndarray of shape (n_experts, n_features)
         Levels of expertise; only order and ratios matter, so they are kept as logarithms.
+    log2_bound : float
+        What is known of these levels: all are within plus and minus this, give or take a rounding.
     """
 
     family: Family
     eta: Array
     log2_expertise: Array
+    log2_bound: float = math.inf
 
     @property
     def n_experts(self) -> int:
@@ -44,7 +48,7 @@ class Experts:
     def like(self, reference: Any) -> Experts:
         """The same experts as the kind of arrays that `reference` is."""
         eta, log2_expertise = like(self.eta, reference), like(self.log2_expertise, reference)
-        return Experts(self.family.like(reference), eta, log2_expertise)
+        return Experts(self.family.like(reference), eta, log2_expertise, self.log2_bound)
 
     @cached_property
     def ranks(self) -> NDArray[np.int32]:

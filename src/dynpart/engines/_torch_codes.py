@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -30,17 +30,19 @@ class TorchCodes:
     log_likelihood : Tensor of shape (n_rows,)
         Log P(x | h) under the hard composition, whichever rule found the code.
     n_experts : int
+    kernels : bool
+        Whether kernels may be used to turn the codes round.
     """
 
     order: Tensor
     log_likelihood: Tensor
     n_experts: int
+    kernels: bool
 
-    @classmethod
-    def trimmed(cls, order: Tensor, log_likelihood: Tensor, n_experts: int) -> TorchCodes:
-        """Codes without the slots that no row uses."""
-        n_slots = max(1, int((order >= 0).any(dim=0).sum()))
-        return cls(order[:, :n_slots].int().contiguous(), log_likelihood, n_experts)
+    def trimmed(self) -> TorchCodes:
+        """The codes without the slots that no row uses."""
+        n_slots = max(1, int((self.order >= 0).any(dim=0).sum()))
+        return replace(self, order=self.order[:, :n_slots].contiguous())
 
     @classmethod
     def joined(cls, parts: list[TorchCodes]) -> TorchCodes:
@@ -53,12 +55,15 @@ class TorchCodes:
             for part in parts
         ]
         log_likelihood = torch.cat([part.log_likelihood for part in parts])
-        return cls(torch.cat(orders), log_likelihood, parts[0].n_experts)
+        joined = replace(parts[0], order=torch.cat(orders), log_likelihood=log_likelihood)
+        # What is known of the parts need not be found out again.
+        vars(joined)["usage"] = torch.stack([part.usage for part in parts]).sum(dim=0)
+        return joined
 
     def __getitem__(self, block: slice) -> TorchCodes:
         if block.start == 0 and block.stop == len(self.order):
             return self
-        return TorchCodes(self.order[block], self.log_likelihood[block], self.n_experts)
+        return replace(self, order=self.order[block], log_likelihood=self.log_likelihood[block])
 
     @property
     def n_active(self) -> Tensor:
@@ -70,17 +75,20 @@ class TorchCodes:
 
     @cached_property
     def rows_by_expert(self) -> tuple[Tensor, Tensor]:
-        """Rows of expert after expert, ascending, and where each expert's begin."""
-        n_slots = self.order.shape[1]
-        expert = torch.where(self.order < 0, self.n_experts, self.order).flatten()
-        experts, places = expert.sort(stable=True)
-        wanted = torch.arange(self.n_experts + 1, device=experts.device, dtype=experts.dtype)
-        rows = places.div(n_slots, rounding_mode="floor").int()
-        return rows, torch.searchsorted(experts, wanted, out_int32=True)
+        """Rows of each expert, ascending, and how many they are, as kernels list them."""
+        from dynpart.engines._triton_codes import rows_by_expert
+
+        return rows_by_expert(self.order, self.n_experts)
+
+    @cached_property
+    def usage(self) -> Tensor:
+        """In how many rows each expert is active, shape (n_experts,)."""
+        if self.kernels:
+            return self.rows_by_expert[1].double()
+        return self.active(self.n_experts).sum(dim=0).double()
 
     def summary(self, n_experts: int) -> CodeSummary:
         """What the learner needs to know, still on the device."""
-        starts: Any = self.rows_by_expert[1]
-        usage = (starts[1:] - starts[:-1]).double()
+        usage: Any = self.usage
         log_likelihood: Any = self.log_likelihood.sum()
         return CodeSummary(len(self.order), usage, log_likelihood)

@@ -1,4 +1,4 @@
-"""Kernels for binary rows that one program can hold: a whole pursuit in a launch or three.
+"""Kernels for binary rows that one program can hold: a whole pursuit in a few launches.
 
 A binary variable has two possible log-densities, so the first gains are a product of the rows with
 a table, exact on tensor cores once the table is split into three half-precision parts; the second
@@ -11,6 +11,7 @@ and only the variables that change hands are looked at again.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -19,31 +20,50 @@ import triton.language as tl
 from torch import Tensor
 
 from dynpart.engines._contract import MARGIN, Experts, PursuitRule
-from dynpart.engines._torch_pursuit import levels
+from dynpart.engines._triton_codes import rows_by_expert
 
 WIDEST = 4096
 """Variables up to which one program can hold a whole row."""
 MOST = 1024
 """Experts up to which one program can hold the gains of a row."""
+ENTRY_BITS = 32
+"""A variable that changed hands, its value and two ranks must fit into this."""
+RAREST = 1e-8
+"""Probability below which a product of four may leave the range of float32."""
 ROWS = 64
 """Rows of a product."""
 LANES = 128
-"""Experts of a product."""
+"""Experts of a product, and of a warp in a program of a single row."""
 WIDTH = 64
 """Variables whose terms are added in float32 in a product."""
-TILE = 512
-"""Values (variables x experts) a program of a single row looks at together."""
+BLOCK = 4
+"""Changed variables a program of a single row looks at together."""
+TABLE_WIDTH = 4
+"""Variables of a program that builds tables."""
 SMOOTHED_TILE = 1024
-"""The same under the smoothed rule."""
-PROGRAMS_PER_CORE = 16
-"""Programs of single rows per multiprocessor, each with scratch memory of its own."""
+"""Values (variables x experts) under the smoothed rule that are looked at together."""
+TOGETHER = 4
+"""Factors whose logarithm is taken together."""
+REGISTERS = 64
+"""Registers of a thread under the smoothed rule: with more, too few rows are under way."""
+PROGRAMS_PER_CORE = 32
+"""Warps of single rows per multiprocessor, each with scratch memory of its own."""
 
 
 def can_hold(experts: Experts, rule: PursuitRule) -> bool:
     """Whether these kernels are for such experts; single ones are not worth a compilation."""
+    if experts.family.name != "bernoulli":
+        return False
     n_experts, n_features = experts.log2_expertise.shape
     fits = 1 < n_experts <= MOST and 1 < n_features <= WIDEST
-    return experts.family.name == "bernoulli" and fits and rule.max_active > 1
+    listable = 2 * n_features <= 1 << (ENTRY_BITS - 2 * _rank_bits(n_experts))
+    family: Any = experts.family
+    return fits and listable and family.clip >= RAREST and rule.max_active > 1
+
+
+def _rank_bits(n_experts: int) -> int:
+    """Bits of an entry for a rank: as few kinds of kernels as possible."""
+    return max(8, (n_experts - 1).bit_length())
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,61 +73,107 @@ class BinaryTables:
     Attributes
     ----------
     density : Tensor of shape (2, n_experts, n_features), float32
-        Log-densities of the values 0 and 1.
+        Log-densities of the values 0 and 1; probabilities for the smoothed rule.
     ranks : Tensor of shape (n_experts, n_features), uint8 or int16
-    density_by_variable : Tensor of shape (2, n_features, n_lanes), float32
+    by_variable : Tensor of shape (2, n_features, n_lanes), float32
+        Log-densities, or probabilities times the level of expertise.
     ranks_by_variable : Tensor of shape (n_features, n_lanes)
-    level : Tensor of shape (n_experts, n_features), float64
-        Levels of expertise relative to each variable's highest.
+    level, level_by_variable : Tensor, float32
+        Levels of expertise relative to each variable's highest, for the smoothed rule.
     """
 
     density: Tensor
     ranks: Tensor
-    density_by_variable: Tensor
+    by_variable: Tensor
     ranks_by_variable: Tensor
     level: Tensor
+    level_by_variable: Tensor
 
     @classmethod
-    def of(cls, experts: Experts) -> BinaryTables:
+    def of(cls, experts: Experts, *, smoothed: bool) -> BinaryTables:
         """Build the tables from experts held as tensors."""
-        mu, n_experts = torch.as_tensor(experts.eta)[0], experts.n_experts
-        density = torch.stack([torch.log1p(-mu), torch.log(mu)]).float()
-        ranks = torch.as_tensor(experts.ranks).to(torch.uint8 if n_experts < 256 else torch.int16)
+        eta, log2_expertise = torch.as_tensor(experts.eta), torch.as_tensor(experts.log2_expertise)
+        n_experts, n_features = log2_expertise.shape
         n_lanes = max(16, triton.next_power_of_2(n_experts))
-        return cls(
-            density, ranks, _by_variable(density, n_lanes), _by_variable(ranks, n_lanes),
-            levels(experts),
+        device = eta.device
+        small = torch.uint8 if n_experts < 256 else torch.int16
+        density = torch.empty((2, n_experts, n_features), device=device)
+        by_variable = torch.empty((2, n_features, n_lanes), device=device)
+        ranks = torch.empty((n_experts, n_features), dtype=small, device=device)
+        ranks_by_variable = torch.empty((n_features, n_lanes), dtype=small, device=device)
+        level, level_by_variable = density, by_variable
+        if smoothed:
+            level = torch.empty((n_experts, n_features), device=device)
+            level_by_variable = torch.empty((n_features, n_lanes), device=device)
+        tables_kernel[(triton.cdiv(n_features, TABLE_WIDTH),)](
+            eta.contiguous(), log2_expertise.contiguous(), density, ranks, by_variable,
+            ranks_by_variable, level, level_by_variable, n_features, n_experts,
+            SMOOTHED=smoothed, LANES=n_lanes, WIDTH=TABLE_WIDTH,
         )  # fmt: skip
+        return cls(density, ranks, by_variable, ranks_by_variable, level, level_by_variable)
 
     @property
     def n_lanes(self) -> int:
         return self.ranks_by_variable.shape[1]
 
 
-def _by_variable(table: Tensor, n_lanes: int, fill: float = 0) -> Tensor:
-    missing = n_lanes - table.shape[-2]
-    return torch.nn.functional.pad(table.mT, (0, missing), value=fill).contiguous()
+@triton.jit
+def tables_kernel(
+    mu, log2_expertise, density, ranks, by_variable, ranks_by_variable, level, level_by_variable,
+    n_features, n_experts,
+    SMOOTHED: tl.constexpr, LANES: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
+    """All that the kernels want to know of the experts, for WIDTH variables."""
+    k = tl.arange(0, LANES)[:, None]
+    d = (tl.program_id(0) * WIDTH + tl.arange(0, WIDTH))[None, :]
+    inside = d < n_features
+    known = (k < n_experts) & inside
+    here, there = k * n_features + d, d * LANES + k
+    mine = tl.load(log2_expertise + here, mask=known, other=0.0)
+    rank = tl.zeros([LANES, WIDTH], tl.int32)
+    for j in range(n_experts):
+        other = tl.load(log2_expertise + j * n_features + d, mask=inside, other=0.0)
+        ahead = (other > mine) | ((other == mine) & (k > j))
+        rank += ahead.to(tl.int32)
+    small = ranks.dtype.element_ty
+    tl.store(ranks + here, rank.to(small), mask=known)
+    tl.store(ranks_by_variable + there, tl.where(k < n_experts, rank, 0).to(small), mask=inside)
+    on = tl.load(mu + here, mask=known, other=0.5)
+    plane, plane_by_variable = n_experts * n_features, n_features * LANES
+    if SMOOTHED:
+        highest = tl.max(tl.where(k < n_experts, mine, -float("inf")), axis=0)[None, :]
+        e = tl.where(k < n_experts, tl.exp2(mine - highest), 1.0)
+        tl.store(level + here, e.to(tl.float32), mask=known)
+        tl.store(level_by_variable + there, e.to(tl.float32), mask=inside)
+        off = 1.0 - on
+        by_off, by_on = e * off, e * on
+    else:
+        off, on = tl.log(1.0 - on), tl.log(on)
+        by_off, by_on = off, on
+    tl.store(density + here, off.to(tl.float32), mask=known)
+    tl.store(density + plane + here, on.to(tl.float32), mask=known)
+    tl.store(by_variable + there, by_off.to(tl.float32), mask=inside)
+    tl.store(by_variable + plane_by_variable + there, by_on.to(tl.float32), mask=inside)
 
 
 @triton.jit
 def gains_kernel(
-    x, members, starts, density, ranks, density_by_variable, ranks_by_variable, gains,
+    x, members, counts, density, ranks, by_variable, ranks_by_variable, gains,
     n_rows, n_features, n_experts, n_lanes,
     ALONE: tl.constexpr, ROWS: tl.constexpr, LANES: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
     """Gains of all experts for rows without an expert, or for rows with the same single one."""
     block, owner = tl.program_id(0), tl.program_id(2)
     lane = tl.program_id(1) * LANES + tl.arange(0, LANES)
+    i = block * ROWS + tl.arange(0, ROWS)
     if ALONE:
-        i = tl.load(starts + owner) + block * ROWS
-        end = tl.load(starts + owner + 1)
-        if i >= end:
+        count = tl.load(counts + owner)
+        if block * ROWS >= count:
             return
-        i += tl.arange(0, ROWS)
-        live = i < end
-        row = tl.load(members + i, mask=live, other=0)
+        live = i < count
+        row = tl.load(members + owner * n_rows + i, mask=live, other=0)
     else:
-        row = block * ROWS + tl.arange(0, ROWS)
+        row = i
         live = row < n_rows
     total = tl.zeros([ROWS, LANES], tl.float64)
     base = tl.zeros([LANES], tl.float64)
@@ -116,8 +182,8 @@ def gains_kernel(
         d = start + tl.arange(0, WIDTH)
         inside = d < n_features
         tile = d[:, None] * n_lanes + lane[None, :]
-        off = tl.load(density_by_variable + tile, mask=inside[:, None], other=0.0)
-        on = tl.load(density_by_variable + plane + tile, mask=inside[:, None], other=0.0)
+        off = tl.load(by_variable + tile, mask=inside[:, None], other=0.0)
+        on = tl.load(by_variable + plane + tile, mask=inside[:, None], other=0.0)
         if ALONE:
             its = owner * n_features + d
             owned_off = tl.load(density + its, mask=inside, other=0.0)
@@ -145,105 +211,135 @@ def gains_kernel(
 
 
 @triton.jit
+def first_kernel(gains, cost, order, n_rows, max_active, ROWS: tl.constexpr, LANES: tl.constexpr):
+    """The expert that explains each row best alone."""
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    lane = tl.arange(0, LANES)
+    live = row < n_rows
+    gain = tl.load(gains + row[:, None] * LANES + lane[None, :], mask=live[:, None], other=0.0)
+    best = tl.argmax(gain - tl.load(cost + lane)[None, :], axis=1)
+    tl.store(order + row * max_active, best, mask=live)
+
+
+@triton.jit
 def hard_kernel(
-    x, rows, gains, cost, density, ranks, density_by_variable, ranks_by_variable, lists,
-    scratch, order, log_likelihood,
-    n_rows, n_features, n_experts, n_programs, min_active, max_active, margin,
-    WIDTH: tl.constexpr, SIZE: tl.constexpr, LANES: tl.constexpr, BLOCK: tl.constexpr,
+    x, gains, cost, density, ranks, by_variable, ranks_by_variable, held_ranks, held, entries,
+    numbers, order, log_likelihood,
+    n_rows, n_features, n_experts, n_programs, size, min_active, max_active, margin,
+    CHUNK: tl.constexpr, LANES: tl.constexpr, BLOCK: tl.constexpr,
+    VARIABLE_BITS: tl.constexpr, RANK_BITS: tl.constexpr,
 ):  # fmt: skip
     """Steps two and on of the pursuit under the hard rule, a row at a time.
 
     An expert that joins takes over some variables; only these change the gains of the others. They
-    are listed in the program's own scratch memory, then read BLOCK by BLOCK with all experts.
-    Neighbouring rows, alike in their first two experts, are worked on at the same time.
+    are listed in the program's own scratch memory, beside the owner's ranks and log-densities, then
+    read BLOCK by BLOCK with all experts. Little is kept in registers, so many rows are under way
+    at the same time.
     """
     program = tl.program_id(0)
-    d = tl.arange(0, WIDTH)
-    inside = d < n_features
-    lane = tl.arange(0, LANES)
-    filler = tl.arange(0, BLOCK)
-    listed = lists + program * 3 * SIZE
-    numbers = scratch + program * 2 * SIZE
+    lane, part, some = tl.arange(0, LANES), tl.arange(0, CHUNK), tl.arange(0, BLOCK)
+    held_ranks += program * size
+    held += program * size
+    entries += program * size
+    numbers += program * 2 * size
     plane = n_experts * n_features
-    for i in range(program, n_rows, n_programs):
-        row = tl.load(rows + i)
-        value = tl.load(x + row * n_features + d, mask=inside, other=0).to(tl.int32)
+    for row in range(program, n_rows, n_programs):
+        mine = x + row * n_features
         leader = tl.load(order + row * max_active)
         gain = tl.load(gains + row * LANES + lane) - tl.load(cost + lane)
         gain = tl.where(lane == leader, -float("inf"), gain)
-        rank = tl.load(ranks + leader * n_features + d, mask=inside, other=0).to(tl.int32)
-        owned = tl.load(density + value * plane + leader * n_features + d, mask=inside, other=0.0)
+        for start in range(0, n_features, CHUNK):
+            d = start + part
+            inside = d < n_features
+            its = leader * n_features + d
+            value = tl.load(mine + d, mask=inside, other=0).to(tl.int32)
+            tl.store(held_ranks + d, tl.load(ranks + its, mask=inside, other=0), mask=inside)
+            owned = tl.load(density + value * plane + its, mask=inside, other=0.0)
+            tl.store(held + d, owned, mask=inside)
         step = 1
         while step < max_active:
-            best = tl.max(gain, axis=0)
-            k = tl.argmax(gain, axis=0)
+            best, k = tl.max(gain, axis=0, return_indices=True)
             if (step >= min_active) & (best <= margin):
                 step = max_active
             else:
                 tl.store(order + row * max_active + step, k)
-                its = k * n_features + d
-                new_rank = tl.load(ranks + its, mask=inside, other=0).to(tl.int32)
-                won = inside & (new_rank < rank)
-                new = tl.load(density + value * plane + its, mask=won, other=0.0)
-                place = tl.cumsum(won.to(tl.int32), axis=0) - 1
-                n_won = tl.sum(won.to(tl.int32), axis=0)
-                tl.store(listed + place, value * n_features + d, mask=won)
-                tl.store(listed + SIZE + place, rank, mask=won)
-                tl.store(listed + 2 * SIZE + place, new_rank, mask=won)
-                tl.store(numbers + place, owned, mask=won)
-                tl.store(numbers + SIZE + place, owned - new, mask=won)
-                # Variables that fill up the last block are won by nobody.
-                tl.store(listed + n_won + filler, 0 * filler)
-                tl.store(listed + SIZE + n_won + filler, 0 * filler)
-                tl.store(listed + 2 * SIZE + n_won + filler, 0 * filler)
+                n_won = 0
+                for start in range(0, n_features, CHUNK):
+                    d = start + part
+                    inside = d < n_features
+                    its = k * n_features + d
+                    was = tl.load(held_ranks + d, mask=inside, other=0).to(tl.uint32)
+                    now = tl.load(ranks + its, mask=inside, other=0).to(tl.uint32)
+                    won = now < was
+                    value = tl.load(mine + d, mask=won, other=0).to(tl.int32)
+                    before = tl.load(held + d, mask=won, other=0.0)
+                    after = tl.load(density + value * plane + its, mask=won, other=0.0)
+                    place = n_won + tl.cumsum(won.to(tl.int32), axis=0) - 1
+                    name = (value * n_features + d).to(tl.uint32)
+                    entry = (was << (VARIABLE_BITS + RANK_BITS)) | (now << VARIABLE_BITS) | name
+                    tl.store(entries + place, entry, mask=won)
+                    tl.store(numbers + place, before, mask=won)
+                    tl.store(numbers + size + place, before - after, mask=won)
+                    tl.store(held_ranks + d, now.to(held_ranks.dtype.element_ty), mask=won)
+                    tl.store(held + d, after, mask=won)
+                    n_won += tl.sum(won.to(tl.int32), axis=0)
                 tl.debug_barrier()
                 change = tl.zeros([BLOCK, LANES], tl.float32)
                 for start in range(0, n_won, BLOCK):
-                    j = start + filler
-                    name = tl.load(listed + j)
-                    was = tl.load(listed + SIZE + j)[:, None]
-                    now = tl.load(listed + 2 * SIZE + j)[:, None]
-                    before = tl.load(numbers + j)[:, None]
-                    lead = tl.load(numbers + SIZE + j)[:, None]
-                    theirs = tl.load(density_by_variable + name[:, None] * LANES + lane[None, :])
+                    j = start + some
+                    listed = j < n_won
+                    # Entries beyond the last are zero: nobody wins such a variable.
+                    entry = tl.load(entries + j, mask=listed, other=0)
+                    before = tl.load(numbers + j, mask=listed, other=0.0)[:, None]
+                    lead = tl.load(numbers + size + j, mask=listed, other=0.0)[:, None]
+                    name = (entry & ((1 << VARIABLE_BITS) - 1)).to(tl.int32)
+                    now = ((entry >> VARIABLE_BITS) & ((1 << RANK_BITS) - 1)).to(tl.int32)[:, None]
+                    was = (entry >> (VARIABLE_BITS + RANK_BITS)).to(tl.int32)[:, None]
                     variable = tl.where(name >= n_features, name - n_features, name)
-                    their_rank = tl.load(
-                        ranks_by_variable + variable[:, None] * LANES + lane[None, :]
-                    ).to(tl.int32)
+                    theirs = tl.load(by_variable + (name * LANES)[:, None] + lane[None, :])
+                    rank = tl.load(ranks_by_variable + (variable * LANES)[:, None] + lane[None, :])
+                    rank = rank.to(tl.int32)
                     # Who would win it still loses the new owner's lead; who no longer would, all.
-                    loss = tl.where(their_rank < was, before - theirs, 0.0)
-                    change += tl.where(their_rank < now, lead, loss)
+                    loss = tl.where(rank < was, before - theirs, 0.0)
+                    change += tl.where(rank < now, lead, loss)
                 tl.debug_barrier()
                 gain += tl.sum(change, axis=0).to(tl.float64)
                 gain = tl.where(lane == k, -float("inf"), gain)
-                rank = tl.where(won, new_rank, rank)
-                owned = tl.where(won, new, owned)
                 step += 1
-        tl.store(log_likelihood + row, tl.sum(owned.to(tl.float64), axis=0))
+        total = tl.zeros([CHUNK], tl.float64)
+        for start in range(0, n_features, CHUNK):
+            d = start + part
+            total += tl.load(held + d, mask=d < n_features, other=0.0).to(tl.float64)
+        tl.store(log_likelihood + row, tl.sum(total, axis=0))
+        tl.debug_barrier()
 
 
 @triton.jit
 def smoothed_kernel(
-    x, cost, level, chance, level_by_variable, chance_by_variable, scratch, order,
+    x, cost, level, chance, ranks, level_by_variable, weighted_by_variable, scratch, order,
+    log_likelihood,
     n_rows, n_features, n_experts, n_programs, min_active, max_active, margin,
-    WIDTH: tl.constexpr, LANES: tl.constexpr, BLOCK: tl.constexpr,
+    WIDTH: tl.constexpr, LANES: tl.constexpr, BLOCK: tl.constexpr, TOGETHER: tl.constexpr,
 ):  # fmt: skip
     """The whole pursuit under the smoothed rule, a row at a time.
 
     Every step goes over all variables with all experts: gains are sums of logarithms, of which no
-    part can be kept.
+    part can be kept. The owners under the hard rule are kept as well, for the log-likelihood.
     """
     program = tl.program_id(0)
     lane = tl.arange(0, LANES)
     all_d = tl.arange(0, WIDTH)
+    inside = all_d < n_features
     mixture_of = scratch + program * 2 * WIDTH
     total_of = mixture_of + WIDTH
     charge = tl.load(cost + lane)
+    plane = n_experts * n_features
     for row in range(program, n_rows, n_programs):
-        inside = all_d < n_features
         value = tl.load(x + row * n_features + all_d, mask=inside, other=0).to(tl.int32)
         mixture = tl.zeros([WIDTH], tl.float32)
         total = tl.zeros([WIDTH], tl.float32)
+        best_rank = tl.zeros([WIDTH], tl.int32) + n_experts
+        owned = tl.zeros([WIDTH], tl.float32) + 1.0
         taken = tl.zeros([LANES], tl.float64)
         step = 0
         while step < max_active:
@@ -251,42 +347,48 @@ def smoothed_kernel(
             tl.store(total_of + all_d, total)
             tl.debug_barrier()
             gain = tl.zeros([BLOCK, LANES], tl.float32)
-            for start in range(0, n_features, BLOCK):
-                d = start + tl.arange(0, BLOCK)
-                ok = (d < n_features)[:, None]
-                v = tl.load(x + row * n_features + d, mask=d < n_features, other=0).to(tl.int32)
-                so_far = tl.load(mixture_of + d)[:, None]
-                weight = tl.load(total_of + d)[:, None]
-                theirs = tl.load(
-                    level_by_variable + d[:, None] * LANES + lane[None, :], mask=ok, other=1.0
-                )
-                name = (v * n_features + d)[:, None]
-                likely = tl.load(
-                    chance_by_variable + name * LANES + lane[None, :], mask=ok, other=1.0
-                )
-                ratio = (so_far + theirs * likely) / (weight + theirs)
-                gain += tl.where(ok, tl.log2(ratio), 0.0)
+            for start in range(0, n_features, TOGETHER * BLOCK):
+                product = tl.zeros([BLOCK, LANES], tl.float32) + 1.0
+                for u in tl.static_range(TOGETHER):
+                    # Variables beyond the last have chances of one under everybody.
+                    d = start + u * BLOCK + tl.arange(0, BLOCK)
+                    ok = d < n_features
+                    v = tl.load(x + row * n_features + d, mask=ok, other=0).to(tl.int32)
+                    so_far = tl.load(mixture_of + d, mask=ok, other=0.0)[:, None]
+                    weight = tl.load(total_of + d, mask=ok, other=0.0)[:, None]
+                    theirs = tl.load(
+                        level_by_variable + (d * LANES)[:, None] + lane[None, :],
+                        mask=ok[:, None], other=1.0,
+                    )  # fmt: skip
+                    name = (v * n_features + d) * LANES
+                    weighted = tl.load(
+                        weighted_by_variable + name[:, None] + lane[None, :],
+                        mask=ok[:, None], other=1.0,
+                    )  # fmt: skip
+                    product *= (so_far + weighted) / (weight + theirs)
+                gain += tl.log2(product)
             tl.debug_barrier()
-            score = tl.sum(
-                tl.where(total > 0, tl.log2(mixture / total), 0.0).to(tl.float64), axis=0
-            )
+            empty = total == 0
+            so_far = tl.where(empty, 1.0, mixture) / tl.where(empty, 1.0, total)
+            score = tl.sum(tl.log2(so_far).to(tl.float64), axis=0)
             gains = (tl.sum(gain.to(tl.float64), axis=0) - score) * 0.6931471805599453
             gains = gains - charge - taken
-            best = tl.max(gains, axis=0)
-            k = tl.argmax(gains, axis=0)
+            best, k = tl.max(gains, axis=0, return_indices=True)
             if (step >= min_active) & (best <= margin):
                 step = max_active
             else:
                 tl.store(order + row * max_active + step, k)
                 its = k * n_features + all_d
                 joins = tl.load(level + its, mask=inside, other=0.0)
-                likely_k = tl.load(
-                    chance + value * n_experts * n_features + its, mask=inside, other=0.0
-                )
-                mixture += joins * likely_k
+                likely = tl.load(chance + value * plane + its, mask=inside, other=1.0)
+                rank = tl.load(ranks + its, mask=inside, other=0).to(tl.int32)
+                mixture += joins * likely
                 total += joins
+                owned = tl.where(rank < best_rank, likely, owned)
+                best_rank = tl.minimum(rank, best_rank)
                 taken = tl.where(lane == k, float("inf"), taken)
                 step += 1
+        tl.store(log_likelihood + row, tl.sum(tl.log(owned.to(tl.float64)), axis=0))
 
 
 def pursue_hard(x: Tensor, tables: BinaryTables, rule: PursuitRule) -> tuple[Tensor, Tensor]:
@@ -304,82 +406,89 @@ def pursue_hard(x: Tensor, tables: BinaryTables, rule: PursuitRule) -> tuple[Ten
     log_likelihood : Tensor of shape (n_rows,), float64
     """
     n_rows, n_features = x.shape
-    n_experts, n_lanes = len(tables.ranks), tables.n_lanes
-    cost = _lane_cost(rule, n_lanes, x.device)
-    gains = torch.empty((n_rows, n_lanes), dtype=torch.float64, device=x.device)
+    n_experts, n_lanes, device = len(tables.ranks), tables.n_lanes, x.device
+    cost = lane_cost(rule, n_lanes, device)
+    gains = torch.empty((n_rows, n_lanes), dtype=torch.float64, device=device)
     lanes, blocks = min(LANES, n_lanes), triton.cdiv(n_rows, ROWS)
+    order, log_likelihood = _empty_codes(n_rows, rule, device)
 
-    def fill_gains(members: Tensor, starts: Tensor, n_owners: int, *, alone: bool) -> None:
+    def fill_gains(members: Tensor, counts: Tensor, n_owners: int, *, alone: bool) -> None:
         gains_kernel[(blocks, n_lanes // lanes, n_owners)](
-            x, members, starts, tables.density, tables.ranks, tables.density_by_variable,
+            x, members, counts, tables.density, tables.ranks, tables.by_variable,
             tables.ranks_by_variable, gains, n_rows, n_features, n_experts, n_lanes,
             ALONE=alone, ROWS=ROWS, LANES=lanes, WIDTH=WIDTH, num_warps=8,
         )  # fmt: skip
 
     fill_gains(x, x, 1, alone=False)
-    first = (gains - cost).argmax(dim=1)
-    owner, members = first.int().sort(stable=True)
-    experts = torch.arange(n_experts + 1, dtype=torch.int32, device=x.device)
-    starts = torch.searchsorted(owner, experts, out_int32=True)
-    fill_gains(members, starts, n_experts, alone=True)
-    # Rows that begin alike look at the same variables: side by side they share what is read.
-    alike = (first * n_lanes + (gains - cost).argmax(dim=1)).int().argsort()
-    order = torch.full((n_rows, rule.max_active), -1, dtype=torch.int32, device=x.device)
-    order[:, 0] = first
-    log_likelihood = torch.empty(n_rows, dtype=torch.float64, device=x.device)
-    width = max(64, triton.next_power_of_2(n_features))
-    n_programs = min(n_rows, _programs(x.device))
-    block = max(1, TILE // n_lanes)
-    size = width + block
-    lists = torch.empty((n_programs, 3, size), dtype=torch.int32, device=x.device)
-    scratch = torch.zeros((n_programs, 2, size), dtype=torch.float32, device=x.device)
+    rows = max(1, 2048 // n_lanes)
+    first_kernel[(triton.cdiv(n_rows, rows),)](
+        gains, cost, order, n_rows, rule.max_active, ROWS=rows, LANES=n_lanes
+    )
+    members, counts = rows_by_expert(order[:, :1], n_experts)
+    fill_gains(members, counts, n_experts, alone=True)
+
+    warps = max(1, n_lanes // LANES)
+    n_programs = min(n_rows, max(1, _warps_at_once(device) // warps))
+    size = 8 * triton.cdiv(n_features, 8)
+    scratch = torch.empty((4, n_programs, size), device=device)
+    held_ranks = torch.empty((n_programs, size), dtype=tables.ranks.dtype, device=device)
     hard_kernel[(n_programs,)](
-        x, alike, gains, cost, tables.density, tables.ranks, tables.density_by_variable,
-        tables.ranks_by_variable, lists, scratch, order, log_likelihood, n_rows, n_features,
-        n_experts, n_programs, int(rule.min_active), int(rule.max_active), MARGIN,
-        WIDTH=width, SIZE=size, LANES=n_lanes, BLOCK=block, num_warps=_warps(width),
+        x, gains, cost, tables.density, tables.ranks, tables.by_variable, tables.ranks_by_variable,
+        held_ranks, scratch[0], scratch[1].view(torch.uint32), scratch[2:], order, log_likelihood,
+        n_rows, n_features, n_experts, n_programs, size, int(rule.min_active),
+        int(rule.max_active), MARGIN, CHUNK=128 * warps, LANES=n_lanes, BLOCK=BLOCK,
+        VARIABLE_BITS=ENTRY_BITS - 2 * _rank_bits(n_experts), RANK_BITS=_rank_bits(n_experts),
+        num_warps=warps,
     )  # fmt: skip
     return order, log_likelihood
 
 
-def pursue_smoothed(x: Tensor, tables: BinaryTables, rule: PursuitRule) -> Tensor:
+def pursue_smoothed(x: Tensor, tables: BinaryTables, rule: PursuitRule) -> tuple[Tensor, Tensor]:
     """Greedy pursuit of binary rows under the smoothed rule.
 
-    Returns
-    -------
-    order : Tensor of shape (n_rows, max_active), int32
+    Parameters and results are those of :func:`pursue_hard`; the log-likelihood is that of the
+    hard rule.
     """
     n_rows, n_features = x.shape
-    n_experts, n_lanes = len(tables.ranks), tables.n_lanes
-    level, chance = tables.level.float(), tables.density.exp()
-    order = torch.full((n_rows, rule.max_active), -1, dtype=torch.int32, device=x.device)
+    n_experts, n_lanes, device = len(tables.ranks), tables.n_lanes, x.device
+    order, log_likelihood = _empty_codes(n_rows, rule, device)
     width = max(64, triton.next_power_of_2(n_features))
-    n_programs = min(n_rows, _programs(x.device))
-    scratch = torch.empty((n_programs, 2, width), dtype=torch.float32, device=x.device)
+    n_programs = min(n_rows, _warps_at_once(device))
+    scratch = torch.empty((n_programs, 2, width), device=device)
     smoothed_kernel[(n_programs,)](
-        x, _lane_cost(rule, n_lanes, x.device), level, chance, _by_variable(level, n_lanes, 1.0),
-        _by_variable(chance, n_lanes, 1.0), scratch, order, n_rows, n_features, n_experts,
-        n_programs, int(rule.min_active), int(rule.max_active), MARGIN,
-        WIDTH=width, LANES=n_lanes, BLOCK=max(1, SMOOTHED_TILE // n_lanes),
-        num_warps=_warps(width),
+        x, lane_cost(rule, n_lanes, device), tables.level, tables.density, tables.ranks,
+        tables.level_by_variable, tables.by_variable, scratch, order, log_likelihood, n_rows,
+        n_features, n_experts, n_programs, int(rule.min_active), int(rule.max_active), MARGIN,
+        WIDTH=width, LANES=n_lanes, BLOCK=max(1, SMOOTHED_TILE // n_lanes), TOGETHER=TOGETHER,
+        num_warps=8, maxnreg=REGISTERS,
     )  # fmt: skip
-    return order
+    return order, log_likelihood
 
 
-def _lane_cost(rule: PursuitRule, n_lanes: int, device: Any) -> Tensor:
+def _empty_codes(n_rows: int, rule: PursuitRule, device: Any) -> tuple[Tensor, Tensor]:
+    order = torch.full((n_rows, rule.max_active), -1, dtype=torch.int32, device=device)
+    return order, torch.empty(n_rows, dtype=torch.float64, device=device)
+
+
+def lane_cost(rule: PursuitRule, n_lanes: int, device: Any) -> Tensor:
     """Costs of all lanes; those that only fill up can never be paid."""
+    if not rule.cost.any():
+        return _no_cost(len(rule.cost), n_lanes, device)
     cost = torch.full((n_lanes,), torch.inf, dtype=torch.float64)
     cost[: len(rule.cost)] = torch.as_tensor(rule.cost)
     return cost.to(device)
 
 
-def _programs(device: Any) -> int:
-    """How many programs of single rows to start."""
+@lru_cache(maxsize=64)
+def _no_cost(n_experts: int, n_lanes: int, device: Any) -> Tensor:
+    cost = torch.full((n_lanes,), torch.inf, dtype=torch.float64)
+    cost[:n_experts] = 0.0
+    return cost.to(device)
+
+
+@lru_cache(maxsize=16)
+def _warps_at_once(device: Any) -> int:
+    """How many programs of a single warp to start."""
     if device.type != "cuda":
         return 4
     return PROGRAMS_PER_CORE * torch.cuda.get_device_properties(device).multi_processor_count
-
-
-def _warps(width: int) -> int:
-    """Warps of a program that holds a row."""
-    return 4 if width <= 2048 else 8

@@ -3,7 +3,7 @@
 Rows and their state lie variable by variable, (n_features, n_rows), tables of experts twice: by
 variable for gains, which need all experts of a variable, and by expert for the owners. Every number
 is the sum of its terms in an order that row and experts fix, so a row gets the same code in any
-batch. Terms are float32; no more than 256 of them are added before float64 takes over.
+batch. Terms are float32; no more than 128 of them are added before float64 takes over.
 """
 
 # mypy: allow-untyped-defs, allow-incomplete-defs, disable-error-code="unreachable"
@@ -18,15 +18,23 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from dynpart.engines._contract import Experts
+from dynpart.engines._contract import MARGIN, Experts, PursuitRule
 from dynpart.engines._torch_pursuit import levels
+from dynpart.engines._triton_binary import lane_cost
 
-SPLIT = 256
+SPLIT = 128
 """Variables whose terms are added in float32."""
 LANES = 128
 """Experts a program of the gains works on."""
-TILE = 2048
+TILE = 1024
 """Values (rows x experts) a program of the gains works on."""
+TOGETHER = 4
+"""Variables looked at together; under the smoothed rule, factors whose logarithm is."""
+NARROW = 30
+"""Octaves of expertise within which a product of that many factors can be represented."""
+LOG2_E = tl.constexpr(math.log2(math.e))
+LOWEST = tl.constexpr(-1e30)
+"""Stands for the logarithm of nothing."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,12 +49,15 @@ class Tables:
     ranks : Tensor of shape (n_experts, n_features), uint8 or int16
     levels : Tensor of shape (n_experts, n_features), float32
     gaussian : bool
+    narrow : bool
+        Whether levels are known to lie within `NARROW` octaves.
     """
 
     parameters: Tensor
     ranks: Tensor
     levels: Tensor
     gaussian: bool
+    narrow: bool
 
     @classmethod
     def of(cls, experts: Experts) -> Tables:
@@ -60,7 +71,9 @@ class Tables:
             off = torch.log1p(-eta[0])
             parts = [off, torch.log(eta[0]) - off, off]
         small = torch.uint8 if experts.n_experts < 256 else torch.int16
-        return cls(torch.stack(parts).float(), ranks.to(small), levels(experts).float(), gaussian)
+        narrow = 2 * experts.log2_bound < NARROW
+        level = levels(experts).float()
+        return cls(torch.stack(parts).float(), ranks.to(small), level, gaussian, narrow)
 
     @property
     def n_experts(self) -> int:
@@ -91,12 +104,18 @@ def log_density(x, first, second, third, GAUSSIAN: tl.constexpr):
 
 
 @triton.jit
+def joined(mixture, other):
+    """log2(2^mixture + 2^other)."""
+    return tl.maximum(mixture, other) + tl.log2(1.0 + tl.exp2(-tl.abs(other - mixture)))
+
+
+@triton.jit
 def owners_kernel(
-    x, order, parameters, ranks, levels, peak, top, share,
-    n_rows, n_features, n_experts, n_slots, first_slot, without,
+    x, order, parameters, ranks, levels, top, share,
+    n_rows, n_features, n_experts, stride, first_slot, n_slots, without,
     GAUSSIAN: tl.constexpr, SMOOTHED: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
-    """State of each row and variable: rank and log-density of the owner, or the mixture.
+    """State of each row and variable: rank and log-density of the owner, or E and the log2 mixture.
 
     Experts from `first_slot` on join those that the state knows of already.
     """
@@ -106,18 +125,23 @@ def owners_kernel(
     here = d[None, :] * n_rows + row[:, None]
     value = tl.load(x + here, mask=live, other=0).to(tl.float32)
     plane = n_experts * n_features
-    if SMOOTHED:
-        highest = tl.load(peak + here, mask=live, other=0.0)
-    total = tl.load(top + here, mask=live, other=0.0)
-    mixture = tl.load(share + here, mask=live, other=0.0)
+    if first_slot > 0:
+        total = tl.load(top + here, mask=live, other=0.0)
+        mixture = tl.load(share + here, mask=live, other=0.0)
+    elif SMOOTHED:
+        total = tl.zeros([ROWS, WIDTH], tl.float32)
+        mixture = tl.zeros([ROWS, WIDTH], tl.float32) + LOWEST
+    else:
+        total = tl.zeros([ROWS, WIDTH], tl.float32) + n_experts
+        mixture = tl.zeros([ROWS, WIDTH], tl.float32)
     for slot in range(first_slot, n_slots):
-        k = tl.load(order + row * n_slots + slot, mask=row < n_rows, other=-1)
+        k = tl.load(order + row * stride + slot, mask=row < n_rows, other=-1)
         k = tl.where(slot == without, -1, k)
         there = k[:, None] * n_features + d[None, :]
         active = live & (k >= 0)[:, None]
         if SMOOTHED:
             joins = active
-            level = tl.load(levels + there, mask=active, other=0.0)
+            level = tl.load(levels + there, mask=active, other=1.0)
         else:
             rank = tl.load(ranks + there, mask=active, other=0).to(tl.float32)
             joins = active & (rank < total)
@@ -126,8 +150,9 @@ def owners_kernel(
         third = tl.load(parameters + 2 * plane + there, mask=joins, other=0.0)
         density = log_density(value, first, second, third, GAUSSIAN)
         if SMOOTHED:
-            total += level
-            mixture += level * tl.exp(density - highest)
+            together = joined(mixture, tl.log2(level) + density * LOG2_E)
+            mixture = tl.where(joins, together, mixture)
+            total += tl.where(joins, level, 0.0)
         else:
             total = tl.where(joins, rank, total)
             mixture = tl.where(joins, density, mixture)
@@ -136,83 +161,90 @@ def owners_kernel(
 
 
 @triton.jit
-def peak_kernel(
-    x, parameters, peak, n_rows, n_features, n_experts,
-    GAUSSIAN: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr,
-):  # fmt: skip
-    """Highest log-density of any expert: a factor that keeps densities representable."""
-    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    d = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
-    live = (row < n_rows)[:, None] & (d < n_features)[None, :]
-    here = d[None, :] * n_rows + row[:, None]
-    value = tl.load(x + here, mask=live, other=0).to(tl.float32)
-    plane = n_experts * n_features
-    highest = tl.zeros([ROWS, WIDTH], tl.float32) - float("inf")
-    for k in range(n_experts):
-        there = k * n_features + d
-        first = tl.load(parameters + there, mask=d < n_features, other=0.0)[None, :]
-        second = tl.load(parameters + plane + there, mask=d < n_features, other=0.0)[None, :]
-        third = tl.load(parameters + 2 * plane + there, mask=d < n_features, other=0.0)[None, :]
-        highest = tl.maximum(highest, log_density(value, first, second, third, GAUSSIAN))
-    tl.store(peak + here, highest, mask=live)
-
-
-@triton.jit
 def gains_kernel(
-    x, parameters, ranks, levels, peak, top, share, partial,
+    x, parameters, ranks, levels, top, share, partial,
     n_rows, n_features, n_lanes,
-    GAUSSIAN: tl.constexpr, SMOOTHED: tl.constexpr, EMPTY: tl.constexpr,
+    GAUSSIAN: tl.constexpr, SMOOTHED: tl.constexpr, EMPTY: tl.constexpr, TOGETHER: tl.constexpr,
     ROWS: tl.constexpr, LANES: tl.constexpr, SPLIT: tl.constexpr,
 ):  # fmt: skip
-    """Part of every expert's gain that comes from SPLIT variables."""
+    """Part of every expert's gain that comes from SPLIT variables.
+
+    An expert alone gains its log-density. Under the smoothed rule the others gain, with a the log2
+    of what the expert adds to the mixture M of total expertise E,
+    log2(M + 2^a) - log2(E + e) - (log2 M - log2 E); TOGETHER factors share a logarithm.
+    """
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     lane = tl.program_id(1) * LANES + tl.arange(0, LANES)
     split = tl.program_id(2)
     live = row < n_rows
     plane = n_features * n_lanes
     gain = tl.zeros([ROWS, LANES], tl.float32)
-    for d in range(split * SPLIT, (split + 1) * SPLIT):
-        ok = live & (row * 0 + d < n_features)
-        here = d * n_rows + row
-        there = d * n_lanes + lane
-        known = lane * 0 + d < n_features
-        value = tl.load(x + here, mask=ok, other=0).to(tl.float32)[:, None]
-        # Variables beyond the last count for nothing: nobody wins them, or all are one.
-        total = tl.load(top + here, mask=ok, other=1.0 if SMOOTHED else 0.0)[:, None]
-        mixture = tl.load(share + here, mask=ok, other=1.0)[:, None]
-        first = tl.load(parameters + there, mask=known, other=0.0)[None, :]
-        second = tl.load(parameters + plane + there, mask=known, other=0.0)[None, :]
-        third = 0.0
-        if GAUSSIAN:
-            third = tl.load(parameters + 2 * plane + there, mask=known, other=0.0)[None, :]
-        density = log_density(value, first, second, third, GAUSSIAN)
-        if SMOOTHED:
-            highest = tl.load(peak + here, mask=ok, other=0.0)[:, None]
-            level = tl.load(levels + there, mask=known, other=1.0)[None, :]
-            joined = mixture + level * tl.exp(density - highest)
-            gain += tl.log2(tl.maximum(joined, 1e-37) / (total + level))
-            if not EMPTY:
-                gain -= tl.log2(tl.maximum(mixture, 1e-37) / total)
-        else:
-            rank = tl.load(ranks + there, mask=known, other=0).to(tl.float32)[None, :]
-            gain += tl.where(rank < total, density - mixture, 0.0)
+    for start in range(split * SPLIT, (split + 1) * SPLIT, TOGETHER):
+        factor = tl.zeros([ROWS, LANES], tl.float32) + 1.0
+        for u in tl.static_range(TOGETHER):
+            # Variables beyond the last count for nothing: nobody wins them, or all are alike.
+            d = start + u
+            ok = live & (row * 0 + d < n_features)
+            known = lane * 0 + d < n_features
+            here = d * n_rows + row
+            there = d * n_lanes + lane
+            value = tl.load(x + here, mask=ok, other=0).to(tl.float32)[:, None]
+            first = tl.load(parameters + there, mask=known, other=0.0)[None, :]
+            second = tl.load(parameters + plane + there, mask=known, other=0.0)[None, :]
+            third = 0.0
+            if GAUSSIAN:
+                third = tl.load(parameters + 2 * plane + there, mask=known, other=0.0)[None, :]
+            density = log_density(value, first, second, third, GAUSSIAN)
+            if EMPTY:
+                gain += density
+            elif SMOOTHED:
+                total = tl.load(top + here, mask=ok, other=1.0)[:, None]
+                mixture = tl.load(share + here, mask=ok, other=0.0)[:, None]
+                level = tl.load(levels + there, mask=known, other=0.0)[None, :]
+                log2_level = tl.load(levels + plane + there, mask=known, other=LOWEST)[None, :]
+                gap = log2_level + density * LOG2_E - mixture
+                gain += tl.maximum(gap, 0.0)
+                factor *= (1.0 + tl.exp2(-tl.abs(gap))) * (total / (total + level))
+            else:
+                best = tl.load(top + here, mask=ok, other=0.0)[:, None]
+                owned = tl.load(share + here, mask=ok, other=0.0)[:, None]
+                rank = tl.load(ranks + there, mask=known, other=0).to(tl.float32)[None, :]
+                gain += tl.where(rank < best, density - owned, 0.0)
+        if SMOOTHED and not EMPTY:
+            gain += tl.log2(factor)
     here = (split * n_rows + row[:, None]).to(tl.int64) * n_lanes + lane[None, :]
     tl.store(partial + here, gain, mask=live[:, None])
 
 
 @triton.jit
 def total_kernel(
-    partial, gains, unit, n_rows, n_lanes, n_splits, ROWS: tl.constexpr, LANES: tl.constexpr
-):
-    """Add up the parts of the gains, in order and in float64."""
-    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
-    lane = tl.program_id(1) * LANES + tl.arange(0, LANES)
-    live = (row < n_rows)[:, None]
-    total = tl.zeros([ROWS, LANES], tl.float64)
+    partial, gains, cost, order, unit, n_rows, n_lanes, n_splits, stride, step, min_active, margin,
+    CHOOSE: tl.constexpr, LANES: tl.constexpr,
+):  # fmt: skip
+    """Add up the parts of a row's gains, in order and in float64; keep them, or choose by them.
+
+    The expert that gains most joins, if it earns its cost or too few are active. A row that has
+    stopped does not go on.
+    """
+    row = tl.program_id(0)
+    lane = tl.arange(0, LANES)
+    inside = lane < n_lanes
+    total = tl.zeros([LANES], tl.float64)
     for split in range(n_splits):
-        here = (split * n_rows + row[:, None]).to(tl.int64) * n_lanes + lane[None, :]
-        total += tl.load(partial + here, mask=live, other=0.0).to(tl.float64)
-    tl.store(gains + row[:, None] * n_lanes + lane[None, :], total * unit, mask=live)
+        here = (row + 0 * lane + split * n_rows).to(tl.int64) * n_lanes + lane
+        total += tl.load(partial + here, mask=inside, other=0.0).to(tl.float64)
+    total *= unit
+    if not CHOOSE:
+        tl.store(gains + row * n_lanes + lane, total, mask=inside)
+        return
+    total -= tl.load(cost + lane, mask=inside, other=float("inf"))
+    last = 0
+    for slot in range(step):
+        last = tl.load(order + row * stride + slot)
+        total = tl.where(lane == last, -float("inf"), total)
+    best, k = tl.max(total, axis=0, return_indices=True)
+    if (last >= 0) & ((step < min_active) | (best > margin)):
+        tl.store(order + row * stride + step, k)
 
 
 class KernelScore:
@@ -232,65 +264,81 @@ class KernelScore:
         self.shape = (n_rows, tables.n_experts)
         self._parameters = tables.by_variable(tables.parameters, 0.0)
         self._ranks = tables.by_variable(tables.ranks, torch.iinfo(tables.ranks.dtype).max)
-        self._levels = tables.by_variable(tables.levels, 1.0) if smoothed else self._ranks
-        state = torch.empty((3, *x.shape), dtype=torch.float32, device=x.device)
-        self._peak, self._top, self._share = state
-        self._tile = {"ROWS": 4 if x.shape[1] < 4096 else 16, "WIDTH": 64}
-        self._clear()
+        self._levels = self._parameters
         if smoothed:
-            peak_kernel[self._grid()](
-                x, tables.parameters, self._peak, n_rows, self.n_features, tables.n_experts,
-                GAUSSIAN=tables.gaussian, **self._tile,
-            )  # fmt: skip
-
-    def _grid(self) -> tuple[int, int]:
-        cdiv = triton.cdiv
-        return cdiv(self.shape[0], self._tile["ROWS"]), cdiv(self.n_features, self._tile["WIDTH"])
-
-    def _clear(self) -> None:
-        self._top.fill_(0.0 if self.smoothed else self.tables.n_experts)
-        self._share.zero_()
+            both = torch.stack([tables.levels, torch.log2(tables.levels)])
+            self._levels = tables.by_variable(both, 1.0)
+        self._top, self._share = torch.empty((2, *x.shape), dtype=torch.float32, device=x.device)
         self._n_known = 0
 
     def compose(self, order: Tensor, without: int = -1) -> None:
         """Find the owner, or the mixture, of every variable; the last slot alone may be new."""
-        tables, order = self.tables, order.contiguous()
-        n_slots = order.shape[1]
+        tables, n_slots = self.tables, order.shape[1]
         if without >= 0 or n_slots != self._n_known + 1:
-            self._clear()
-        owners_kernel[self._grid()](
-            self.x, order, tables.parameters, tables.ranks, tables.levels, self._peak, self._top,
-            self._share, self.shape[0], self.n_features, tables.n_experts, n_slots,
-            self._n_known, without,
-            GAUSSIAN=tables.gaussian, SMOOTHED=self.smoothed, **self._tile,
+            self._n_known = 0
+        rows, width = 8, 64
+        grid = (triton.cdiv(self.shape[0], rows), triton.cdiv(self.n_features, width))
+        owners_kernel[grid](
+            self.x, order, tables.parameters, tables.ranks, tables.levels, self._top, self._share,
+            self.shape[0], self.n_features, tables.n_experts, order.stride(0), self._n_known,
+            n_slots, without,
+            GAUSSIAN=tables.gaussian, SMOOTHED=self.smoothed, ROWS=rows, WIDTH=width,
         )  # fmt: skip
         self._n_known = n_slots if without < 0 else -1
 
-    def lane_gains(self) -> Tensor:
-        """Gains of all lanes, those that only fill up included, shape (n_rows, n_lanes)."""
+    def _partial(self) -> Tensor:
+        """Gains from each stretch of variables, shape (n_splits, n_rows, n_lanes)."""
         n_rows, n_lanes = self.shape[0], self.tables.n_lanes
         lanes = min(LANES, n_lanes)
         rows = TILE // lanes
         n_splits = triton.cdiv(self.n_features, SPLIT)
-        device = self.x.device
-        partial = torch.empty((n_splits, n_rows, n_lanes), dtype=torch.float32, device=device)
-        grid = (triton.cdiv(n_rows, rows), n_lanes // lanes, n_splits)
-        gains_kernel[grid](
-            self.x, self._parameters, self._ranks, self._levels, self._peak, self._top,
-            self._share, partial, n_rows, self.n_features, n_lanes,
+        together = TOGETHER if self.tables.narrow or not self.smoothed else 1
+        shape = (n_splits, n_rows, n_lanes)
+        partial = torch.empty(shape, dtype=torch.float32, device=self.x.device)
+        gains_kernel[(triton.cdiv(n_rows, rows), n_lanes // lanes, n_splits)](
+            self.x, self._parameters, self._ranks, self._levels, self._top, self._share, partial,
+            n_rows, self.n_features, n_lanes,
             GAUSSIAN=self.tables.gaussian, SMOOTHED=self.smoothed, EMPTY=self._n_known == 0,
-            ROWS=rows, LANES=lanes, SPLIT=SPLIT,
+            TOGETHER=together, ROWS=rows, LANES=lanes, SPLIT=SPLIT,
         )  # fmt: skip
-        gains = torch.empty((n_rows, n_lanes), dtype=torch.float64, device=device)
-        unit = math.log(2.0) if self.smoothed else 1.0
-        total_kernel[grid[:2]](
-            partial, gains, unit, n_rows, n_lanes, n_splits, ROWS=rows, LANES=lanes
-        )
-        return gains
+        return partial
+
+    def _total(
+        self, gains: Tensor, cost: Tensor, order: Tensor, step: int, rule: PursuitRule | None
+    ) -> None:
+        partial = self._partial()
+        n_splits, n_rows, n_lanes = partial.shape
+        unit = math.log(2.0) if self.smoothed and self._n_known else 1.0
+        total_kernel[(n_rows,)](
+            partial, gains, cost, order, unit, n_rows, n_lanes, n_splits, order.stride(0), step,
+            rule.min_active if rule else 0, MARGIN, CHOOSE=rule is not None,
+            LANES=triton.next_power_of_2(n_lanes),
+        )  # fmt: skip
 
     def gains(self) -> Tensor:
         """Change of the score by each further expert, shape (n_rows, n_experts)."""
-        return self.lane_gains()[:, : self.shape[1]]
+        shape = (self.shape[0], self.tables.n_lanes)
+        gains = torch.empty(shape, dtype=torch.float64, device=self.x.device)
+        self._total(gains, gains, gains, 0, None)
+        return gains[:, : self.shape[1]]
+
+    def greedy(self, rule: PursuitRule) -> Tensor:
+        """Activate the expert that most improves the score until none earns its cost.
+
+        Returns
+        -------
+        order : Tensor of shape (n_rows, max_active), int32
+        """
+        device = self.x.device
+        cost = lane_cost(rule, self.tables.n_lanes, device)
+        order = torch.full((self.shape[0], rule.max_active), -1, dtype=torch.int32, device=device)
+        for step in range(rule.max_active):
+            if step > 0:
+                self.compose(order[:, :step])
+            self._total(cost, cost, order, step, rule)
+            if step >= rule.min_active and not (order[:, step] >= 0).any():
+                break
+        return order
 
     def log_likelihood(self) -> Tensor:
         """Log P(x | h) of every row under the hard rule."""

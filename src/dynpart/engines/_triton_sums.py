@@ -18,7 +18,6 @@ from torch import Tensor
 
 from dynpart.engines._contract import Experts
 from dynpart.engines._torch_codes import TorchCodes
-from dynpart.engines._torch_pursuit import levels
 
 ROWS = 4
 """Rows a program composes at a time."""
@@ -26,6 +25,8 @@ WIDTH = 128
 """Variables of a program."""
 TOGETHER = 8
 """Rows an adding program reads at a time."""
+ROWS_PER_PART = 4096
+"""Rows for which an expert gets another program."""
 MOST_PARTS = 16
 """Programs that share the rows of one expert."""
 
@@ -43,19 +44,22 @@ def compose_kernel(
     here = row[:, None] * n_features + d[None, :]
     plane = n_rows * n_features
     # Opinions are measured from the first active expert's: alone, it leaves no rounding.
+    # Codes have no gaps, so slots are gone through until all of these rows' have ended.
     leader = tl.load(order + row * n_slots, mask=row < n_rows, other=0)[:, None]
     its = leader * n_features + d[None, :]
     base = tl.load(mean + its, mask=live, other=0.0).to(tl.float64)
     total = tl.zeros([ROWS, WIDTH], tl.float64)
     m = tl.zeros([ROWS, WIDTH], tl.float64)
-    for slot in range(n_slots):
-        k = tl.load(order + row * n_slots + slot, mask=row < n_rows, other=-1).to(tl.int32)
+    slot = 0
+    while slot < n_slots:
+        k = tl.load(order + row * n_slots + slot, mask=row < n_rows, other=-1)
         active = live & (k >= 0)[:, None]
         there = k[:, None] * n_features + d[None, :]
-        e = tl.load(level + there, mask=active, other=0.0).to(tl.float64)
+        e = tl.load(level + there, mask=active, other=0.0)
         total += e
         if GRADIENT:
             m += e * (tl.load(mean + there, mask=active, other=0.0) - base)
+        slot = tl.where(tl.max(k, axis=0) >= 0, slot + 1, n_slots)
     inverse = 1.0 / tl.where(live, total, 1.0)
     if not GRADIENT:
         tl.store(pulls + here, inverse, mask=live)
@@ -65,13 +69,15 @@ def compose_kernel(
     if GAUSSIAN:
         base = tl.load(variance + its, mask=live, other=1.0).to(tl.float64)
         v = tl.zeros([ROWS, WIDTH], tl.float64)
-        for slot in range(n_slots):
-            k = tl.load(order + row * n_slots + slot, mask=row < n_rows, other=-1).to(tl.int32)
+        slot = 0
+        while slot < n_slots:
+            k = tl.load(order + row * n_slots + slot, mask=row < n_rows, other=-1)
             active = live & (k >= 0)[:, None]
             there = k[:, None] * n_features + d[None, :]
-            e = tl.load(level + there, mask=active, other=0.0).to(tl.float64)
+            e = tl.load(level + there, mask=active, other=0.0)
             away = tl.load(mean + there, mask=active, other=0.0) - m
             v += e * (tl.load(variance + there, mask=active, other=0.0) - base + away * away)
+            slot = tl.where(tl.max(k, axis=0) >= 0, slot + 1, n_slots)
         v = base + v * inverse
         by_mean = (value - m) / v
         by_variance = (by_mean * by_mean - 1.0 / v) * 0.5
@@ -85,7 +91,7 @@ def compose_kernel(
 
 @triton.jit
 def add_kernel(
-    x, pulls, places, members, starts, mean, variance, parts,
+    x, pulls, places, members, counts, level, mean, variance, parts,
     n_rows, n_features, n_experts, n_parts,
     GAUSSIAN: tl.constexpr, GRADIENT: tl.constexpr, TOGETHER: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
@@ -94,11 +100,11 @@ def add_kernel(
     d = tl.program_id(0) * WIDTH + tl.arange(0, WIDTH)
     inside = d < n_features
     plane = n_rows * n_features
-    start = tl.load(starts + expert)
-    end = tl.load(starts + expert + 1)
-    length = (end - start + n_parts - 1) // n_parts
-    low = start + part * length
-    high = tl.minimum(low + length, end)
+    count = tl.load(counts + expert)
+    length = (count + n_parts - 1) // n_parts
+    low = part * length
+    high = tl.minimum(low + length, count)
+    mine = members + expert.to(tl.int64) * n_rows
     first = tl.zeros([TOGETHER, WIDTH], tl.float64)
     second = tl.zeros([TOGETHER, WIDTH], tl.float64)
     third = tl.zeros([TOGETHER, WIDTH], tl.float64)
@@ -107,7 +113,7 @@ def add_kernel(
     own_variance = tl.load(variance + its, mask=inside, other=0.0).to(tl.float64)[None, :]
     for j in range(low, high, TOGETHER):
         i = j + tl.arange(0, TOGETHER)
-        row = tl.load(members + i, mask=i < high, other=0)
+        row = tl.load(mine + i, mask=i < high, other=0)
         live = (i < high)[:, None] & inside[None, :]
         here = row[:, None] * n_features + d[None, :]
         if GRADIENT:
@@ -129,54 +135,62 @@ def add_kernel(
                 third += weight * value * value
     out = parts + (part * n_experts + expert) * n_features + d
     size = n_parts * n_experts * n_features
-    tl.store(out, tl.sum(first, axis=0), mask=inside)
-    tl.store(out + size, tl.sum(second, axis=0), mask=inside)
+    e = tl.load(level + its, mask=inside, other=0.0)
+    square = e * e if GRADIENT else e
+    tl.store(out, tl.sum(first, axis=0) * e, mask=inside)
+    tl.store(out + size, tl.sum(second, axis=0) * square, mask=inside)
     if GAUSSIAN and not GRADIENT:
-        tl.store(out + 2 * size, tl.sum(third, axis=0), mask=inside)
+        tl.store(out + 2 * size, tl.sum(third, axis=0) * e, mask=inside)
 
 
-def gradient_sums(x: Tensor, experts: Experts, codes: TorchCodes) -> Tensor:
-    """Sums of g = d log P / d log e_k and g^2 (appendix A), shape (2, n_experts, n_features)."""
-    level = levels(experts)
-    sums = _sums(x, experts, codes, level, gradient=True)
-    return sums * torch.stack([level, level * level])
+def gradient_sums(x: Tensor, experts: Experts, level: Tensor, codes: TorchCodes) -> Tensor:
+    """Sums of g = d log P / d log e_k and g^2 (appendix A), shape (2, n_experts, n_features).
+
+    Parameters
+    ----------
+    x : Tensor of shape (n_rows, n_features)
+        uint8 for binary values, else relative to the centre.
+    experts : Experts
+    level : Tensor of shape (n_experts, n_features)
+        Levels of expertise relative to each variable's highest.
+    codes : TorchCodes
+    """
+    return _sums(x, experts, level, codes, gradient=True)
 
 
-def responsibility_sums(x: Tensor, experts: Experts, codes: TorchCodes) -> Tensor:
+def responsibility_sums(x: Tensor, experts: Experts, level: Tensor, codes: TorchCodes) -> Tensor:
     """Sums of r and r T(x) (eq. 5 and 6), shape (1 + n_statistics, n_experts, n_features)."""
-    level = levels(experts)
-    return _sums(x, experts, codes, level, gradient=False) * level
+    return _sums(x, experts, level, codes, gradient=False)
 
 
 def _sums(
-    x: Tensor, experts: Experts, codes: TorchCodes, level: Tensor, *, gradient: bool
+    x: Tensor, experts: Experts, level: Tensor, codes: TorchCodes, *, gradient: bool
 ) -> Tensor:
-    """Sums without the factor of the expert's own level.
-
-    `x` has shape (n_rows, n_features): uint8 for binary values, else relative to the centre.
-    """
     gaussian = experts.family.name == "gaussian"
     eta: Any = experts.eta
-    # Opinions are only compared with each other: rounded alike, they may be rounded.
-    mean = eta[0].float()
-    variance = (eta[1] - eta[0] * eta[0]).float() if gaussian else mean
+    mean = variance = level
+    if gradient:
+        # Opinions are only compared with each other: rounded alike, they may be rounded.
+        mean = eta[0].float()
+        variance = (eta[1] - eta[0] * eta[0]).float() if gaussian else mean
     n_rows, n_features = x.shape
     n_experts, order = experts.n_experts, codes.order
     n_composed = 2 if gaussian and gradient else 1
-    pulls = mean.new_empty((n_composed, n_rows, n_features))
-    places = level.new_empty((n_composed, n_rows, n_features)) if gradient else pulls
+    shape = (n_composed, n_rows, n_features)
+    pulls = torch.empty(shape, dtype=torch.float32, device=x.device)
+    places = level.new_empty(shape) if gradient else pulls
     n_widths = triton.cdiv(n_features, WIDTH)
     kind: dict[str, Any] = {"GAUSSIAN": gaussian, "GRADIENT": gradient, "WIDTH": WIDTH}
     compose_kernel[(triton.cdiv(n_rows, ROWS), n_widths)](
         x, order, level, mean, variance, pulls, places, n_rows, n_features, order.shape[1],
         ROWS=ROWS, **kind,
     )  # fmt: skip
-    members, starts = codes.rows_by_expert
-    n_parts = max(1, min(MOST_PARTS, order.numel() // (256 * n_experts)))
+    members, counts = codes.rows_by_expert
+    n_parts = max(1, min(MOST_PARTS, n_rows // ROWS_PER_PART))
     n_sums = 2 if gradient or not gaussian else 3
     parts = level.new_empty((n_sums, n_parts, n_experts, n_features))
     add_kernel[(n_widths, n_experts, n_parts)](
-        x, pulls, places, members, starts, mean, variance, parts, n_rows, n_features, n_experts,
-        n_parts, TOGETHER=TOGETHER, **kind,
+        x, pulls, places, members, counts, level, mean, variance, parts, n_rows, n_features,
+        n_experts, n_parts, TOGETHER=TOGETHER, **kind,
     )  # fmt: skip
-    return parts.sum(dim=1)
+    return parts[:, 0] if n_parts == 1 else parts.sum(dim=1)

@@ -22,7 +22,14 @@ from dynpart.arrays import is_tensor
 from dynpart.engines import _torch_sums
 from dynpart.engines._contract import Experts, GradientSums, PursuitRule, ResponsibilitySums
 from dynpart.engines._torch_codes import TorchCodes
-from dynpart.engines._torch_pursuit import PlainHard, PlainSmoothed, Score, greedy, refine
+from dynpart.engines._torch_pursuit import (
+    PlainHard,
+    PlainSmoothed,
+    Score,
+    greedy,
+    levels,
+    refine,
+)
 from dynpart.families import ColumnMoments
 from dynpart.families._moments import row_blocks
 
@@ -41,6 +48,8 @@ WIDEST_TABLE = 4096
 """More than the experts of a row that kernels keep side by side."""
 RANGE = 100
 """Octaves of expertise that kernels can represent."""
+MANY_SLOTS = 1 << 22
+"""Slots of codes among which it pays to look for those that no row uses."""
 
 
 class TorchEngine:
@@ -67,7 +76,7 @@ class TorchEngine:
             device = "cuda" if torch.cuda.is_available() else "cpu"
         self.device = torch.empty(0, device=device).device
         self.kernels = _can_run_kernels(self.device) if kernels is None else kernels
-        self._looked_at: tuple[Tensor, bool] | None = None
+        self._levels: tuple[Tensor, Tensor] | None = None
 
     def place(self, moments: ColumnMoments) -> ColumnMoments:
         """The moments on the device, where sums are."""
@@ -86,7 +95,7 @@ class TorchEngine:
     def take(self, rows: Rows, indices: NDArray[np.intp]) -> Tensor:
         """The rows with these indices, on the device."""
         if isinstance(rows, Tensor):
-            return rows[torch.as_tensor(indices, device=rows.device)]
+            return rows[torch.from_numpy(indices).to(rows.device, non_blocking=True)]
         return torch.as_tensor(rows[indices], device=self.device)
 
     def pursue(self, rows: Rows, experts: Experts, rule: PursuitRule) -> Any:
@@ -96,14 +105,15 @@ class TorchEngine:
         n_experts, n_features = here.log2_expertise.shape
         if kernels:
             pursue = _kernel_pursuit(here, rule)
-            row_bytes = 20 * n_features + (n_features // 32 + 24) * n_experts
+            row_bytes = 20 * n_features + (n_features // 16 + 32) * n_experts
         else:
             pursue = _plain_pursuit(here, rule)
             row_bytes = 40 * n_experts * n_features
         parts = []
         for _, x in self._chunks(rows, row_bytes + 16 * rule.max_active):
             order, log_likelihood = pursue(x)
-            parts.append(TorchCodes.trimmed(order, log_likelihood, n_experts))
+            codes = TorchCodes(order.int(), log_likelihood, n_experts, kernels)
+            parts.append(codes if order.numel() < MANY_SLOTS else codes.trimmed())
         return TorchCodes.joined(parts)
 
     def gradient_sums(self, rows: Rows, experts: Experts, codes: Any) -> GradientSums:
@@ -121,11 +131,11 @@ class TorchEngine:
         if self._use_kernels(here):
             from dynpart.engines import _triton_sums
 
-            of_rows = getattr(_triton_sums, what)
-            row_bytes = 48 * n_features
+            of_rows, level = getattr(_triton_sums, what), self._level(here)
+            row_bytes = 48 * n_features + 8 * here.n_experts
 
             def of_chunk(block: slice, x: Tensor) -> Tensor:
-                return of_rows(_prepared(x, here), here, codes[block])
+                return of_rows(_prepared(x, here), here, level, codes[block])
         else:
             plain = getattr(_torch_sums, what)
             row_bytes = 8 * (3 * n_slots + 8) * n_features
@@ -143,11 +153,17 @@ class TorchEngine:
     def _use_kernels(self, experts: Experts) -> bool:
         if not self.kernels or experts.family.name not in ("bernoulli", "gaussian"):
             return False
-        level = torch.as_tensor(experts.log2_expertise)
-        if self._looked_at is None or self._looked_at[0] is not level:
-            octaves = float((level.amax(dim=0) - level.amin(dim=0)).amax())
-            self._looked_at = (level, octaves < RANGE)
-        return self._looked_at[1]
+        if 2 * experts.log2_bound < RANGE:
+            return True
+        log2_expertise = torch.as_tensor(experts.log2_expertise)
+        return bool((log2_expertise.amax(dim=0) - log2_expertise.amin(dim=0) < RANGE).all())
+
+    def _level(self, experts: Experts) -> Tensor:
+        """Relative levels of expertise; the last ones are remembered, since updates alternate."""
+        log2_expertise = torch.as_tensor(experts.log2_expertise)
+        if self._levels is None or self._levels[0] is not log2_expertise:
+            self._levels = (log2_expertise, levels(experts))
+        return self._levels[1]
 
     def _chunks(self, rows: Rows, row_bytes: int) -> Iterator[tuple[slice, Tensor]]:
         """Rows on the device, as many at a time as leave room to work on them."""
@@ -245,24 +261,24 @@ def _kernel_pursuit(experts: Experts, rule: PursuitRule) -> Pursue:
     refines = bool(rule.n_swaps or rule.prune)
     binary = _triton_binary.can_hold(experts, rule)
     if binary:
-        binary_tables = _triton_binary.BinaryTables.of(experts)
-    if rule.smoothed or refines or not binary:
+        binary_tables = _triton_binary.BinaryTables.of(experts, smoothed=rule.smoothed)
+    if refines or not binary:
         tables = Tables.of(experts)
 
     def pursue(x: Tensor) -> tuple[Tensor, Tensor]:
         x = _prepared(x, experts)
-        if binary and not rule.smoothed:
-            order, log_likelihood = _triton_binary.pursue_hard(x, binary_tables, rule)
+        if binary:
+            by_rows = (
+                _triton_binary.pursue_smoothed if rule.smoothed else _triton_binary.pursue_hard
+            )
+            order, log_likelihood = by_rows(x, binary_tables, rule)
             if not refines:
                 return order, log_likelihood
         by_variable = x.T.contiguous()
         hard = KernelScore(by_variable, tables, smoothed=False)
-        if binary and rule.smoothed:
-            order = _triton_binary.pursue_smoothed(x, binary_tables, rule)
-        elif not binary:
-            order = greedy(
-                KernelScore(by_variable, tables, smoothed=True) if rule.smoothed else hard, rule
-            )
+        if not binary:
+            score = KernelScore(by_variable, tables, smoothed=True) if rule.smoothed else hard
+            order = score.greedy(rule)
         return _refined(order, hard, rule)
 
     return pursue

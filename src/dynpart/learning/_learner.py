@@ -176,9 +176,7 @@ def _iteration(
             if earlier_sums is not None:
                 sums = earlier_sums + sums
             shared = (
-                sums
-                if neighbours is None
-                else neighbours.opinions(sums, population, plan.epsilon)
+                sums if neighbours is None else neighbours.opinions(sums, population, plan.epsilon)
             )
             eta = experts.family.update(shared.weight, shared.statistics, population, plan.epsilon)
             experts = replace(experts, eta=eta)
@@ -229,7 +227,8 @@ def update_expertise(
 ) -> Experts:
     """Section 2.2.3: more expertise where the likelihood wants it, less where it does not."""
     moved = experts.log2_expertise + step.size * plan.expertise_change(evidence, n_rows)
-    return replace(experts, log2_expertise=within_bound(moved, step.log2_bound))
+    bound = step.log2_bound
+    return replace(experts, log2_expertise=within_bound(moved, bound), log2_bound=bound)
 
 
 def within_bound(log2_expertise: Array, bound: float) -> Array:

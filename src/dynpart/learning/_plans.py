@@ -117,7 +117,7 @@ def random_start(
     mean, variance = moments.mean, moments.variance
     deviation = namespace(mean).sqrt(variance) * like(rng.uniform(-1, 1, shape), mean)
     eta = family.from_moments(mean + spread * deviation, variance + 0 * deviation)
-    return Experts(family, eta, like(rng.uniform(-1, 1, shape), mean))
+    return Experts(family, eta, like(rng.uniform(-1, 1, shape), mean), log2_bound=1.0)
 
 
 @dataclass(frozen=True)
@@ -282,4 +282,5 @@ class Annealed:
         # Evidence in units of its own standard error: noise moves little, whatever its scale.
         xp = namespace(evidence.first)
         z = evidence.first / xp.sqrt(xp.clip(evidence.second, TINY, None))
-        return xp.clip(z / self.certainty, -1, 1) * math.log2(self.factor)
+        most = math.log2(self.factor)
+        return xp.clip(z * (most / self.certainty), -most, most)

@@ -6,7 +6,7 @@ right one is recognised afterwards, by the penalised conditional likelihood.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,10 +18,8 @@ from dynpart.learning._learner import IterationRecord, Journal, LearnerState, Ta
 from dynpart.learning._objective import penalised_objective
 from dynpart.learning._plans import Plan, Problem, Step
 
-REPEATS = 3
-"""Further searches with each of the best floors."""
-BEST = 3
-"""How many floors are searched again."""
+LAPS = 4
+"""Searches with each floor: even the right one fails now and then, so none is given up early."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +85,7 @@ def race(
     journal: Journal,
     report: Callable[[IterationRecord], None] | None,
 ) -> tuple[LearnerState, list[Step], Adaptation]:
-    """Search with every floor the plan proposes, with the best ones again, and keep one search.
+    """Search several times with every floor that the plan proposes, and keep one search.
 
     Parameters
     ----------
@@ -116,12 +114,12 @@ def race(
     population = family.population(task.moments)
     contenders: list[Contender] = []
     best: LearnerState | None = None
-    for floor in _laps(floors, contenders):
+    alone = len(floors) == 1
+    for floor in floors if alone else floors * LAPS:
         start = LearnerState(plan.start(family, task.moments, problem.n_experts, rng))
         lap_seed = int(rng.integers(2**32))
         steps = plan.steps(problem, floor)
         searches = [step for step in steps if step.search]
-        alone = len(floors) == 1
         state = run(
             task,
             plan,
@@ -149,11 +147,3 @@ def race(
         plan.steps(problem, winner.floor),
         Adaptation(winner.floor, n_rows, tuple(contenders)),
     )
-
-
-def _laps(floors: list[int], contenders: list[Contender]) -> Iterator[int]:
-    """Every floor once; then, by the scores so far, the best ones again."""
-    yield from floors
-    ranked = sorted(contenders, key=lambda contender: -contender.score)
-    for contender in ranked[:BEST]:
-        yield from [contender.floor] * REPEATS
