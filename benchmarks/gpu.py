@@ -38,10 +38,16 @@ from dynpart.engines.torch import TorchEngine
 
 ROOT = Path(__file__).resolve().parents[1]
 N_EXPERTS = 100
+N_LANES = 128
+"""Experts with those that fill up the last warp."""
 LANES_PER_CORE = 128
 BEGIN, END = "<!-- gpu:begin -->", "<!-- gpu:end -->"
 INSTRUCTIONS = 6
 """Compare, select, compare, select, subtract, add: what a term takes at least."""
+
+
+TERM_BYTES = 5
+"""A log-density and a rank."""
 
 
 def seconds(call: Callable[[], Any], repeats: int = 9) -> float:
@@ -256,6 +262,8 @@ def markdown(saved: dict[str, Any]) -> str:
         ]
         for op in saved["operations"]
     ]  # fmt: skip
+    pursuit = saved["operations"][0]
+    read = pursuit["terms"] / N_EXPERTS * N_LANES * TERM_BYTES
     fits = [
         [row["what"], shown(row["seconds"]), row["wanted"], f"{row['megabytes']:,.0f} MB"]
         for row in saved["fits"]
@@ -268,6 +276,8 @@ def markdown(saved: dict[str, Any]) -> str:
             markdown_table(
                 ["operation", "time", "floor: terms", "floor: bytes", "times the floor"], ops
             ),
+            f"{pursuit['what'].capitalize()}: {1e-9 * read:.0f} GB of tables are read, "
+            f"{1e-12 * read / pursuit['seconds']:.1f} TB/s out of the caches.",
             f"Codes of {checked['rows']:,} rows: {checked['codes that differ']} differ from the "
             f"CPU engine's. Sums are within {checked['sums off by']:.1e} of plain torch in "
             "float64, relative to the largest.",

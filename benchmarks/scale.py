@@ -3,6 +3,7 @@
     python -m benchmarks.scale                    # 1e5 and 1e6 rows
     python -m benchmarks.scale --rows 1e7 --append # one more size, kept with the others
     python -m benchmarks.scale --table            # only rewrite the table in docs/scaling.md
+    python -m benchmarks.scale --constants        # what a task costs, and being there
 
 Every measurement runs in a process of its own, so that peaks of memory do not mix. Rows are made
 block by block where they are used: on the workers, or in the one process of the plain CPU engine,
@@ -20,9 +21,14 @@ import resource
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+
+from benchmarks.speed.report import write_block
 
 N_FEATURES = 100
 N_EXPERTS = 10
@@ -33,6 +39,9 @@ HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "scale.json"
 PAGE = HERE.parent / "docs" / "scaling.md"
 BEGIN, END = "<!-- scale:begin -->", "<!-- scale:end -->"
+TASK_BEGIN, TASK_END = "<!-- tasks:begin -->", "<!-- tasks:end -->"
+N_TASKS = 540
+IDLE_S = 10.0
 
 
 def make_block(index: int, n_rows: int) -> np.ndarray:
@@ -123,14 +132,11 @@ def measure_plain(n_rows: int, n_workers: int) -> dict:
     return {**result, "load_s": loaded, "driver_mb": peak_mb()}
 
 
-def measure_dask(n_rows: int, n_workers: int) -> dict:
+@contextmanager
+def cluster_of(n_workers: int) -> Iterator[Any]:
+    """A client of workers of one thread each, the scheduler in this process."""
     import dask
-    import dask.array as da
-    import psutil
     from distributed import Client, LocalCluster
-
-    from dynpart.engines.cpu import CpuEngine
-    from dynpart.sources import open_data
 
     dask.config.set({"distributed.admin.tick.limit": "1h"})
     with (
@@ -139,6 +145,53 @@ def measure_dask(n_rows: int, n_workers: int) -> dict:
         ) as cluster,
         Client(cluster) as client,
     ):
+        yield client
+
+
+def task_costs(n_workers: int = 2) -> str:
+    """Processor time of an empty task, and of a cluster that does nothing, in Markdown."""
+
+    def nothing(i: int) -> int:
+        return i
+
+    with cluster_of(n_workers) as client:
+
+        def spent() -> np.ndarray:
+            workers = sum(client.run(time.process_time).values())
+            return np.array([time.perf_counter(), time.process_time(), workers])
+
+        client.gather(client.map(nothing, range(100), pure=False))
+        start = spent()
+        time.sleep(IDLE_S)
+        idle = spent()
+        client.gather(client.map(nothing, range(N_TASKS), pure=False))
+        seconds, *background = idle - start
+        busy, *used = spent() - idle
+    driver, worker = (
+        1e3 * (u - b / seconds * busy) / N_TASKS for u, b in zip(used, background, strict=True)
+    )
+    driver_share, workers_share = (100 * b / seconds for b in background)
+    return "\n".join(
+        [
+            f"| {N_TASKS} empty tasks, {n_workers} workers | constant |",
+            "|---|---|",
+            f"| a task | {driver:.1f} ms of the driver and scheduler, {worker:.1f} ms of a "
+            "worker |",
+            f"| being there | {driver_share:.1f}% of a core for the driver, "
+            f"{workers_share / n_workers:.1f}% for a worker |",
+        ]
+    )
+
+
+def measure_dask(n_rows: int, n_workers: int) -> dict:
+    import dask
+    import dask.array as da
+    import psutil
+
+    from dynpart.engines.cpu import CpuEngine
+    from dynpart.sources import open_data
+
+    with cluster_of(n_workers) as client:
         client.run(warm_up)
 
         def probe() -> dict[str, float]:
@@ -235,13 +288,6 @@ def table(results: list[dict]) -> str:
     return "\n".join(lines)
 
 
-def write_table(results: list[dict]) -> None:
-    if PAGE.exists() and BEGIN in PAGE.read_text():
-        page = PAGE.read_text()
-        head, tail = page.split(BEGIN)[0], page.split(END)[1]
-        PAGE.write_text(f"{head}{BEGIN}\n{table(results)}\n{END}{tail}")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", nargs="+", type=float, default=[1e5, 1e6])
@@ -249,6 +295,7 @@ def main() -> None:
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--append", action="store_true", help="keep earlier measurements")
     parser.add_argument("--table", action="store_true", help="measure nothing")
+    parser.add_argument("--constants", action="store_true", help="only what tasks cost")
     parser.add_argument("--one", nargs=3, metavar=("KIND", "ROWS", "WORKERS"))
     options = parser.parse_args()
     if options.one:
@@ -256,6 +303,10 @@ def main() -> None:
         warm_up()
         result = KINDS[kind](n_rows, n_workers)
         print(json.dumps({"kind": kind, "n_rows": n_rows, "n_workers": n_workers, **result}))
+        return
+    if options.constants:
+        print(text := task_costs())
+        write_block(PAGE, text, TASK_BEGIN, TASK_END)
         return
     kept = RESULTS.exists() and (options.append or options.table)
     results = json.loads(RESULTS.read_text())["results"] if kept else []
@@ -268,7 +319,7 @@ def main() -> None:
         about = {"cores": os.cpu_count(), "python": platform.python_version()}
         RESULTS.write_text(json.dumps({**about, "results": results}, indent=1) + "\n")
     print(table(results))
-    write_table(results)
+    write_block(PAGE, table(results), BEGIN, END)
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ from dynpart.engines.torch import TorchEngine  # noqa: E402
 REFERENCE = ReferenceEngine()
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 INTERPRETED = DEVICE == "cpu" and os.environ.get("TRITON_INTERPRET") == "1"
-EXAMPLES = 5 if INTERPRETED else 25
+EXAMPLES = 5 if INTERPRETED else 10 if DEVICE == "cuda" else 25
 too_slow = pytest.mark.skipif(INTERPRETED, reason="takes too long in the interpreter")
 KERNELS = pytest.param(
     True,
@@ -180,6 +180,24 @@ def test_an_expert_alone_leaves_no_evidence(kernels, family):
     sums = engine.gradient_sums(rows, experts, codes)
     assert not to_numpy(sums.first).any()
     assert not to_numpy(sums.second).any()
+
+
+@pytest.mark.parametrize("kernels", [KERNELS])
+@pytest.mark.parametrize("n_rows", [1, 130, 1030])
+def test_codes_turned_round_name_the_rows_of_every_expert(kernels, n_rows):
+    from dynpart.engines._triton_codes import rows_by_expert
+
+    rng = np.random.default_rng(7)
+    n_experts, n_slots = 9, 4
+    order = rng.permuted(np.tile(np.arange(n_experts), (n_rows, 1)), axis=1)[:, :n_slots]
+    order[np.arange(n_slots) >= rng.integers(1, n_slots + 1, n_rows)[:, None]] = -1
+    order[order == 8] = 0  # nobody takes the last expert
+    whole = torch.as_tensor(order, dtype=torch.int32, device=DEVICE)
+    for codes in (whole, whole[:, :1]):
+        members, counts = map(to_numpy, rows_by_expert(codes, n_experts))
+        for k in range(n_experts):
+            expected = np.flatnonzero((to_numpy(codes) == k).any(axis=1))
+            np.testing.assert_array_equal(members[k, : counts[k]], expected)
 
 
 @too_slow

@@ -234,17 +234,17 @@ def total_kernel(
         here = (row + 0 * lane + split * n_rows).to(tl.int64) * n_lanes + lane
         total += tl.load(partial + here, mask=inside, other=0.0).to(tl.float64)
     total *= unit
-    if not CHOOSE:
+    if CHOOSE:
+        total -= tl.load(cost + lane, mask=inside, other=float("inf"))
+        last = 0
+        for slot in range(step):
+            last = tl.load(order + row * stride + slot)
+            total = tl.where(lane == last, -float("inf"), total)
+        best, k = tl.max(total, axis=0, return_indices=True)
+        if (last >= 0) & ((step < min_active) | (best > margin)):
+            tl.store(order + row * stride + step, k)
+    else:
         tl.store(gains + row * n_lanes + lane, total, mask=inside)
-        return
-    total -= tl.load(cost + lane, mask=inside, other=float("inf"))
-    last = 0
-    for slot in range(step):
-        last = tl.load(order + row * stride + slot)
-        total = tl.where(lane == last, -float("inf"), total)
-    best, k = tl.max(total, axis=0, return_indices=True)
-    if (last >= 0) & ((step < min_active) | (best > margin)):
-        tl.store(order + row * stride + step, k)
 
 
 class KernelScore:
