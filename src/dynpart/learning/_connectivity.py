@@ -19,9 +19,7 @@ Array = NDArray[np.float64]
 
 ACCURACY = 1e-6
 """Terms of the expansion below this weight are left out."""
-
-
-HEARSAY = 10.0
+HEARSAY = 20.0
 """Rows that the opinion of the neighbourhood counts for in an expert's own."""
 
 
