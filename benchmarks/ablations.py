@@ -46,6 +46,14 @@ class FullSteps(Annealed):
 
 
 @dataclass(frozen=True)
+class Forgetful(Annealed):
+    """Batches of an iteration know nothing of each other."""
+
+    def steps(self, problem: Problem, floor: int) -> list[Step]:
+        return [replace(step, memory=0.0) for step in super().steps(problem, floor)]
+
+
+@dataclass(frozen=True)
 class SignOnly(Annealed):
     """The paper's sign of the gradient instead of its standard score."""
 
@@ -68,6 +76,7 @@ ABLATIONS: dict[str, Plan] = {
     "no bound": Unbounded(),
     "all rows in the search": AllRowsInSearch(),
     "steps do not shrink": FullSteps(),
+    "no memory": Forgetful(),
     "sign instead of score": SignOnly(),
     "epsilon 0.5": Annealed(epsilon=0.5),
 }
