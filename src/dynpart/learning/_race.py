@@ -59,10 +59,14 @@ class Adaptation:
     def __str__(self) -> str:
         if not self.contenders:
             return f"floor of {self.floor} active experts, by rule: the race has one runner"
-        scores = ", ".join(f"{c.floor}: {c.score:.3f}" for c in self.contenders)
+        best: dict[int, float] = {}
+        for contender in self.contenders:
+            best[contender.floor] = max(contender.score, best.get(contender.floor, -np.inf))
+        scores = ", ".join(f"{floor}: {score:.3f}" for floor, score in best.items())
         return (
             f"floor of {self.floor} active experts won the race by penalised log-likelihood on "
-            f"{self.n_rows} rows ({scores})"
+            f"{self.n_rows} rows (the best of {len(self.contenders) // len(best)} searches each: "
+            f"{scores})"
         )
 
 
