@@ -194,7 +194,10 @@ class Annealed:
     n_batches: ClassVar[int] = 3
     """Batches an iteration of a search that is raced."""
     n_batches_alone: ClassVar[int] = 6
-    """The same where there is no race: what is not spent on other floors is spent on this one."""
+    """The same where there is no race: what is not spent on other floors is spent on this one.
+
+    A search of few iterations, which is asked for to be quick, has fewer.
+    """
     memory_alone: ClassVar[float] = 0.3
     """Weight of earlier batches in such a search."""
 
@@ -244,7 +247,7 @@ class Annealed:
         soft, most_batches, memory = (
             (self.held, self.n_batches, 0.0)
             if small
-            else (self.soft, self.n_batches_alone, self.memory_alone)
+            else (self.soft, min(self.n_batches_alone, 1 + n_search // 2), self.memory_alone)
         )
 
         def search_step(t: int) -> Step:
