@@ -1,6 +1,7 @@
 """The estimator: scikit-learn's checks, the public contract, clear errors, edge cases."""
 
 import pickle
+import re
 
 import numpy as np
 import pandas as pd
@@ -298,3 +299,10 @@ def test_a_checkpoint_is_taken_up_to_the_last_bit(tmp_path, grey, grey_model):
     np.testing.assert_array_equal(model.means_, grey_model.means_)
     np.testing.assert_array_equal(model.expertise_, grey_model.expertise_)
     assert model.history_ == grey_model.history_
+
+
+def test_a_fit_that_settles_early_fills_its_bar(capsys):
+    model = DynamicPartitionModel(10, random_state=0, verbose=1).fit(make_pairs(5))
+    assert model.n_iter_ < model.max_iter
+    done, total = re.findall(r"(\d+)/(\d+)", capsys.readouterr().err)[-1]
+    assert done == total == str(model.n_iter_)

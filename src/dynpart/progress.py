@@ -54,6 +54,8 @@ def _bar(label: str, total: int) -> Iterator[Callable[[int, str], None]]:
     ) as progress:
         task = progress.add_task(label, total=total, note="")
         yield lambda n, note: progress.update(task, advance=n, note=note)
+        # A fit that settles early has come to its end, and so has its bar.
+        progress.update(task, total=progress.tasks[0].completed)
 
 
 def _short(record: IterationRecord) -> str:
