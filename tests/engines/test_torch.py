@@ -31,7 +31,7 @@ from dynpart.engines.torch import TorchEngine  # noqa: E402
 REFERENCE = ReferenceEngine()
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 INTERPRETED = DEVICE == "cpu" and os.environ.get("TRITON_INTERPRET") == "1"
-EXAMPLES = 5 if INTERPRETED else 10 if DEVICE == "cuda" else 25
+EXAMPLES = 5 if INTERPRETED else 25
 too_slow = pytest.mark.skipif(INTERPRETED, reason="takes too long in the interpreter")
 KERNELS = pytest.param(
     True,

@@ -32,12 +32,15 @@ class TorchCodes:
     n_experts : int
     kernels : bool
         Whether kernels may be used to turn the codes round.
+    known_usage : Tensor of shape (n_experts,) or None
+        In how many rows each expert is active, where that was found out already.
     """
 
     order: Tensor
     log_likelihood: Tensor
     n_experts: int
     kernels: bool
+    known_usage: Tensor | None = None
 
     def trimmed(self) -> TorchCodes:
         """The codes without the slots that no row uses."""
@@ -55,15 +58,16 @@ class TorchCodes:
             for part in parts
         ]
         log_likelihood = torch.cat([part.log_likelihood for part in parts])
-        joined = replace(parts[0], order=torch.cat(orders), log_likelihood=log_likelihood)
-        # What is known of the parts need not be found out again.
-        vars(joined)["usage"] = torch.stack([part.usage for part in parts]).sum(dim=0)
-        return joined
+        usage = torch.stack([part.usage for part in parts]).sum(dim=0)
+        first = parts[0]
+        return cls(torch.cat(orders), log_likelihood, first.n_experts, first.kernels, usage)
 
     def __getitem__(self, block: slice) -> TorchCodes:
         if block.start == 0 and block.stop == len(self.order):
             return self
-        return replace(self, order=self.order[block], log_likelihood=self.log_likelihood[block])
+        return TorchCodes(
+            self.order[block], self.log_likelihood[block], self.n_experts, self.kernels
+        )
 
     @property
     def n_active(self) -> Tensor:
@@ -80,9 +84,11 @@ class TorchCodes:
 
         return rows_by_expert(self.order, self.n_experts)
 
-    @cached_property
+    @property
     def usage(self) -> Tensor:
         """In how many rows each expert is active, shape (n_experts,)."""
+        if self.known_usage is not None:
+            return self.known_usage
         if self.kernels:
             return self.rows_by_expert[1].double()
         return self.active(self.n_experts).sum(dim=0).double()

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from dynpart.engines._contract import MARGIN, Experts, PursuitRule
 from dynpart.engines._torch_pursuit import levels
-from dynpart.engines._triton_binary import lane_cost
+from dynpart.engines._triton_tables import lane_cost
 
 SPLIT = 128
 """Variables whose terms are added in float32."""

@@ -44,12 +44,12 @@ def compose_kernel(
     here = row[:, None] * n_features + d[None, :]
     plane = n_rows * n_features
     # Opinions are measured from the first active expert's: alone, it leaves no rounding.
-    # Codes have no gaps, so slots are gone through until all of these rows' have ended.
     leader = tl.load(order + row * n_slots, mask=row < n_rows, other=0)[:, None]
     its = leader * n_features + d[None, :]
     base = tl.load(mean + its, mask=live, other=0.0).to(tl.float64)
     total = tl.zeros([ROWS, WIDTH], tl.float64)
     m = tl.zeros([ROWS, WIDTH], tl.float64)
+    # Codes have no gaps, so slots are gone through until those of all these rows have ended.
     slot = 0
     while slot < n_slots:
         k = tl.load(order + row * n_slots + slot, mask=row < n_rows, other=-1)

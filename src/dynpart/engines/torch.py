@@ -257,11 +257,12 @@ def _plain_pursuit(experts: Experts, rule: PursuitRule) -> Pursue:
 def _kernel_pursuit(experts: Experts, rule: PursuitRule) -> Pursue:
     from dynpart.engines import _triton_binary
     from dynpart.engines._triton_pursuit import KernelScore, Tables
+    from dynpart.engines._triton_tables import BinaryTables
 
     refines = bool(rule.n_swaps or rule.prune)
     binary = _triton_binary.can_hold(experts, rule)
     if binary:
-        binary_tables = _triton_binary.BinaryTables.of(experts, smoothed=rule.smoothed)
+        binary_tables = BinaryTables.of(experts, smoothed=rule.smoothed)
     if refines or not binary:
         tables = Tables.of(experts)
 
