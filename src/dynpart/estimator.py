@@ -96,6 +96,9 @@ class DynamicPartitionModel(
     activation_cost : "prior" or float, default=0.0
         Nats an expert must gain to be activated when rows are encoded. "prior" charges each
         expert what its activation costs under the learnt prior, log((1 - p) / p).
+    n_starts : int, default=1
+        Pursuits of each row when rows are encoded: the first begins with the expert that explains
+        the row best alone, the next with the second best, and so on; the best code is kept.
     n_swaps : int, default=0
         Refinement passes when rows are encoded: each takes out every active expert in turn and
         puts back the best one, or none.
@@ -179,6 +182,7 @@ class DynamicPartitionModel(
         "max_active": [Interval(Integral, 1, None, closed="left"), None],
         "n_active": [Interval(Integral, 1, None, closed="left"), None],
         "activation_cost": [StrOptions({"prior"}), Interval(Real, None, None, closed="neither")],
+        "n_starts": [Interval(Integral, 1, None, closed="left")],
         "n_swaps": [Interval(Integral, 0, None, closed="left")],
         "prune": ["boolean"],
         "variance_floor": [Interval(Real, 0, None, closed="neither")],
@@ -210,6 +214,7 @@ class DynamicPartitionModel(
         max_active: int | None = None,
         n_active: int | None = None,
         activation_cost: str | float = 0.0,
+        n_starts: int = 1,
         n_swaps: int = 0,
         prune: bool = False,
         variance_floor: float = 1.0,
@@ -229,6 +234,7 @@ class DynamicPartitionModel(
         self.max_active = max_active
         self.n_active = n_active
         self.activation_cost = activation_cost
+        self.n_starts = n_starts
         self.n_swaps = n_swaps
         self.prune = prune
         self.variance_floor = variance_floor
@@ -616,7 +622,14 @@ class DynamicPartitionModel(
         elif probabilities is not None:
             probabilities = to_numpy(probabilities)
             cost -= np.log(probabilities) - np.log1p(-probabilities)
-        return PursuitRule(fewest, most, cost, n_swaps=self.n_swaps, prune=self.prune)
+        return PursuitRule(
+            fewest,
+            most,
+            cost,
+            n_starts=self.n_starts,
+            n_swaps=self.n_swaps,
+            prune=self.prune,
+        )
 
     def _experts(self) -> Experts:
         check_is_fitted(self)

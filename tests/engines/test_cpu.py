@@ -61,6 +61,22 @@ def test_refined_codes_are_the_reference_ones(problem, n_swaps, prune, smoothed)
     np.testing.assert_allclose(codes.log_likelihood, exact.log_likelihood, rtol=1e-5, atol=1e-4)
 
 
+@given(problems(max_experts=20, max_features=80), st.integers(2, 5), st.integers(0, 1))
+def test_codes_of_several_starts_are_the_reference_ones(problem, n_starts, n_swaps):
+    experts, rows = problem
+    n_experts = experts.n_experts
+    rule = make_rule(
+        n_experts,
+        max_active=max(1, n_experts // 2),
+        cost=np.linspace(0, 0.5, n_experts),
+        n_starts=n_starts,
+        n_swaps=n_swaps,
+    )
+    codes, exact = (engine.pursue(rows, experts, rule) for engine in (CPU, REFERENCE))
+    np.testing.assert_array_equal(codes.order, exact.order)
+    np.testing.assert_allclose(codes.log_likelihood, exact.log_likelihood, rtol=1e-5, atol=1e-4)
+
+
 @pytest.mark.parametrize("family", ["bernoulli", "gaussian"])
 @pytest.mark.parametrize("max_active", [1, 5])
 def test_swaps_where_experts_agree_on_half_the_variables(max_active, family):

@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dynpart.composition import owners
-from dynpart.engines import MARGIN, Codes, make_engine
+from dynpart.engines import MARGIN, Codes, Experts, make_engine
+from dynpart.engines.reference import pursue_block
+from dynpart.families import Bernoulli
 from tests.strategies import make_experts, make_rows, make_rule, problems
 
 ENGINE = make_engine("reference")
@@ -176,22 +178,56 @@ def test_swaps_and_pruning_only_improve_the_code(problem):
         assert (refined.n_active >= 1).all()
 
 
-def test_swaps_find_what_greed_missed():
+def test_swaps_and_starts_find_what_greed_missed():
     """Two specialists explain the row, but an all-rounder looks best at first."""
-    from dynpart.engines import Experts
-    from dynpart.families import Bernoulli
-
     mu = np.array([[0.8, 0.8, 0.8, 0.8], [0.99, 0.99, 0.5, 0.5], [0.5, 0.5, 0.99, 0.99]])
     level = np.array([[0, 0, 0, 0], [1, 1, -1, -1], [-1, -1, 1, 1]], dtype=float)
     experts = Experts(Bernoulli(), mu[None], level)
     x = np.ones((1, 4), dtype=np.uint8)
     rule = make_rule(3, max_active=2)
     assert set(ENGINE.pursue(x, experts, rule).order[0]) != {1, 2}
-    assert set(ENGINE.pursue(x, experts, make_rule(3, max_active=2, n_swaps=1)).order[0]) == {1, 2}
+    for change in ({"n_swaps": 1}, {"n_starts": 2}):
+        better = make_rule(3, max_active=2, **change)
+        assert set(ENGINE.pursue(x, experts, better).order[0]) == {1, 2}
     # with room for three, the all-rounder ends up owning nothing, and pruning takes it out
     assert set(ENGINE.pursue(x, experts, make_rule(3)).order[0]) == {0, 1, 2}
     pruned = ENGINE.pursue(x, experts, make_rule(3, prune=True)).order[0]
     assert set(pruned[pruned >= 0]) == {1, 2}
+
+
+@given(problems(max_experts=6))
+def test_more_starts_never_explain_less(problem):
+    experts, rows = problem
+    n_experts = experts.n_experts
+    cost = np.linspace(0, 1, n_experts)
+
+    def worth(n_starts):
+        codes = ENGINE.pursue(rows, experts, make_rule(n_experts, cost=cost, n_starts=n_starts))
+        return codes.log_likelihood - codes.active(n_experts) @ cost
+
+    found = [worth(n_starts) for n_starts in (1, 2, n_experts, 2 * n_experts)]
+    assert (np.diff(found, axis=0) >= 0).all()
+    np.testing.assert_array_equal(found[-1], found[-2])
+
+
+def test_each_start_begins_with_another_expert():
+    rng = np.random.default_rng(3)
+    experts = make_experts(rng, n_experts=4, n_features=9)
+    x = make_rows(rng, experts, 5)
+    T = experts.family.statistics(x)
+    rule = make_rule(4)
+    first = np.stack([pursue_block(T, experts, rule, place).order[:, 0] for place in range(4)])
+    np.testing.assert_array_equal(np.sort(first, axis=0), np.arange(4)[:, None].repeat(5, axis=1))
+    alone = [
+        [likelihood(experts, row, (k,)) for k in order]
+        for row, order in zip(x, first.T, strict=True)
+    ]
+    assert (np.diff(alone, axis=1) <= 0).all()
+
+
+def test_several_starts_are_for_the_hard_rule():
+    with pytest.raises(ValueError, match=r"n_starts must be 1 .* got 2"):
+        make_rule(3, smoothed=True, n_starts=2)
 
 
 @given(problems())

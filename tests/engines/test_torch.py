@@ -93,6 +93,25 @@ def test_refined_codes_are_the_reference_ones(kernels, problem, n_swaps, prune, 
 
 @both_ways
 @settings(max_examples=EXAMPLES)
+@given(problems(max_experts=16, max_features=60), st.integers(2, 5), st.integers(0, 1))
+def test_codes_of_several_starts_are_the_reference_ones(kernels, problem, n_starts, n_swaps):
+    experts, rows = problem
+    n_experts = experts.n_experts
+    rule = make_rule(
+        n_experts,
+        max_active=max(1, n_experts // 3),
+        cost=np.linspace(0, 0.5, n_experts),
+        n_starts=n_starts,
+        n_swaps=n_swaps,
+    )
+    codes = as_numpy(engine_of(kernels).pursue(rows, experts, rule), rule)
+    exact = REFERENCE.pursue(rows, experts, rule)
+    np.testing.assert_array_equal(codes.order, exact.order)
+    np.testing.assert_allclose(codes.log_likelihood, exact.log_likelihood, rtol=1e-5, atol=1e-4)
+
+
+@both_ways
+@settings(max_examples=EXAMPLES)
 @given(problems(max_experts=20, max_features=150))
 def test_sums_are_the_reference_ones(kernels, problem):
     experts, rows = problem

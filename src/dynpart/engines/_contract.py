@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,6 +73,8 @@ class PursuitRule:
         Nats each expert must earn to be active, the activation cost.
     smoothed : bool
         Score codes by the smoothed composition (eq. 4) instead of the hard one (eq. 2).
+    n_starts : int
+        Pursuits of a row, each begun with another expert; only under the hard rule.
     n_swaps : int
         Passes that take out each active expert in turn and put back the best, or none.
     prune : bool
@@ -83,8 +85,13 @@ class PursuitRule:
     max_active: int
     cost: Array
     smoothed: bool = False
+    n_starts: int = 1
     n_swaps: int = 0
     prune: bool = False
+
+    def __post_init__(self) -> None:
+        if self.smoothed and self.n_starts > 1:
+            raise ValueError(f"n_starts must be 1 under the smoothed rule, got {self.n_starts}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,6 +148,15 @@ class Codes:
         order = np.concatenate([part.order for part in parts])
         return cls(order, np.concatenate([part.log_likelihood for part in parts]))
 
+    def or_better(self, other: Codes, cost: Array) -> Codes:
+        """Of each row this code, or the other where it explains more beyond its cost."""
+        better = other._worth(cost) > self._worth(cost) + MARGIN
+        order = np.where(better[:, None], other.order, self.order)
+        return Codes(order, np.where(better, other.log_likelihood, self.log_likelihood))
+
+    def _worth(self, cost: Array) -> Array:
+        return self.log_likelihood - np.append(cost, 0.0)[self.order].sum(axis=1)
+
     def active(self, n_experts: int) -> NDArray[np.bool_]:
         """The binary codes h, shape (n_rows, n_experts)."""
         h = np.zeros((len(self.order), n_experts), dtype=bool)
@@ -188,6 +204,32 @@ class ResponsibilitySums:
     def weighted(self, weight: float) -> ResponsibilitySums:
         """The sums as if every row counted this much."""
         return ResponsibilitySums(weight * self.weight, weight * self.statistics)
+
+
+class SomeCodes(Protocol):
+    """Codes of any engine, as far as pursuits of the same rows are compared."""
+
+    def or_better(self, other: Self, cost: Array) -> Self:
+        """Of each row this code, or the other where it explains more beyond its cost."""
+
+
+C = TypeVar("C", bound=SomeCodes)
+
+
+def best_of_starts(pursue_from: Callable[[int], C], rule: PursuitRule) -> C:
+    """Pursue the same rows from several experts and keep the best code of each row.
+
+    Parameters
+    ----------
+    pursue_from : callable
+        Takes the place of the first expert in the order of what each explains alone: 0 for the
+        best, as the paper has it.
+    rule : PursuitRule
+    """
+    best = pursue_from(0)
+    for place in range(1, min(rule.n_starts, len(rule.cost))):
+        best = best.or_better(pursue_from(place), rule.cost)
+    return best
 
 
 class NumpyEngine:

@@ -14,6 +14,7 @@ from numba import njit
 from dynpart.engines._cpu_pursuit import (
     TILE,
     add_rows,
+    first_expert,
     positions,
     pursue_row,
 )
@@ -48,10 +49,11 @@ def add_unusual(gains, rows, X, usual, start, width, surprise, first, stride):
 
 
 @njit(cache=True, nogil=True)
-def first_pass(X, lo, hi, usual, surprise, constant, cost, first, score):
+def first_pass(X, lo, hi, usual, surprise, constant, cost, place, first, score):
     """First expert of rows lo to hi, and its log-likelihood."""
     n_features = usual.size
     gains = np.empty((BLOCK, constant.size))
+    active = np.empty(cost.size, np.bool_)
     for begin in range(lo, hi, BLOCK):
         rows = np.arange(begin, min(begin + BLOCK, hi))
         for i in range(rows.size):
@@ -60,12 +62,8 @@ def first_pass(X, lo, hi, usual, surprise, constant, cost, first, score):
             width = min(TILE, n_features - start)
             add_unusual(gains, rows, X, usual, start, width, surprise, start, n_features)
         for i in range(rows.size):
-            best = 0
-            for k in range(1, cost.size):
-                if gains[i, k] - cost[k] > gains[i, best] - cost[best]:
-                    best = k
-            first[begin + i] = best
-            score[begin + i] = gains[i, best]
+            first[begin + i] = first_expert(gains, i, cost, place, active)
+            score[begin + i] = gains[i, first[begin + i]]
 
 
 @njit(cache=True, nogil=True)

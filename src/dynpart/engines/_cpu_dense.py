@@ -9,7 +9,7 @@ from numba import njit
 from dynpart.engines._cpu_pursuit import (
     TILE,
     add_rows,
-    best_expert,
+    first_expert,
     pursue_row,
     take_over,
 )
@@ -65,7 +65,7 @@ def sum_all(gains, offsets, table):
 
 @njit(cache=True, nogil=True)
 def pursue(
-    T, lo, hi, block, theta, log_partition, rank, rank_by_expert, rule, table, order, loglik
+    T, lo, hi, block, theta, log_partition, rank, rank_by_expert, rule, place, table, order, loglik
 ):
     """Codes of rows lo to hi, `block` rows at a time in `table`, which has room for them."""
     n_features, n_lanes = rank.shape
@@ -83,8 +83,7 @@ def pursue(
             row = begin + i
             offsets = all_offsets[i]
             sum_all(gains, offsets, table)
-            active[:] = False
-            j, _ = best_expert(gains, 0, cost, active)
+            j = first_expert(gains, 0, cost, place, active)
             score = gains[0, j]
             order[row, 0] = j
             owner_rank[:] = cost.size

@@ -119,6 +119,15 @@ def best_expert(gains, i, cost, active):
 
 
 @njit(cache=True, nogil=True)
+def first_expert(gains, i, cost, place, active):
+    """The expert in this place of the order of gains beyond cost, from 0; `active` is scratch."""
+    active[:] = False
+    for _ in range(place):
+        active[best_expert(gains, i, cost, active)[0]] = True
+    return best_expert(gains, i, cost, active)[0]
+
+
+@njit(cache=True, nogil=True)
 def new_work(n_experts, n_features, rank):
     """Scratch for one row: flags, variables won, active experts, owners old and new."""
     return (

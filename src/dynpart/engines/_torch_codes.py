@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from dynpart.engines._contract import CodeSummary
+from dynpart.engines._contract import MARGIN, Array, CodeSummary
 
 
 def binary_codes(order: Tensor, n_experts: int) -> Tensor:
@@ -17,6 +18,13 @@ def binary_codes(order: Tensor, n_experts: int) -> Tensor:
     codes = torch.zeros((len(order), n_experts + 1), dtype=torch.bool, device=order.device)
     codes.scatter_(1, torch.where(order >= 0, order, n_experts).long(), True)
     return codes[:, :-1]
+
+
+def _as_wide(orders: list[Tensor]) -> list[Tensor]:
+    """Orders of activation with as many slots as the widest of them."""
+    n_slots = max(order.shape[1] for order in orders)
+    pad = torch.nn.functional.pad
+    return [pad(order, (0, n_slots - order.shape[1]), value=-1) for order in orders]
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,15 +60,24 @@ class TorchCodes:
         """The codes of one part of the rows after the other."""
         if len(parts) == 1:
             return parts[0]
-        n_slots = max(part.order.shape[1] for part in parts)
-        orders = [
-            torch.nn.functional.pad(part.order, (0, n_slots - part.order.shape[1]), value=-1)
-            for part in parts
-        ]
+        orders = _as_wide([part.order for part in parts])
         log_likelihood = torch.cat([part.log_likelihood for part in parts])
         usage = torch.stack([part.usage for part in parts]).sum(dim=0)
         first = parts[0]
         return cls(torch.cat(orders), log_likelihood, first.n_experts, first.kernels, usage)
+
+    def or_better(self, other: TorchCodes, cost: Array) -> TorchCodes:
+        """Of each row this code, or the other where it explains more beyond its cost."""
+        charge = torch.as_tensor(np.append(cost, 0.0), device=self.order.device)
+        mine, theirs = _as_wide([self.order, other.order])
+
+        def worth(codes: TorchCodes, order: Tensor) -> Tensor:
+            return codes.log_likelihood - charge[order.long()].sum(dim=1)
+
+        better = worth(other, theirs) > worth(self, mine) + MARGIN
+        order = torch.where(better[:, None], theirs, mine)
+        log_likelihood = torch.where(better, other.log_likelihood, self.log_likelihood)
+        return TorchCodes(order, log_likelihood, self.n_experts, self.kernels)
 
     def __getitem__(self, block: slice) -> TorchCodes:
         if block.start == 0 and block.stop == len(self.order):

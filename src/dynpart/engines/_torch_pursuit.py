@@ -29,8 +29,10 @@ class Score(Protocol):
         """Change of the score by each further expert, shape (n_rows, n_experts), float64."""
 
 
-def greedy(score: Score, rule: PursuitRule) -> Tensor:
+def greedy(score: Score, rule: PursuitRule, place: int = 0) -> Tensor:
     """Activate the expert that most improves the score until none earns its cost.
+
+    The first expert is the one in this place of the order of gains.
 
     Returns
     -------
@@ -46,7 +48,10 @@ def greedy(score: Score, rule: PursuitRule) -> Tensor:
         if step > 0:
             score.compose(order[:, :step])
             gains = score.gains()
-        best, chosen = (gains - cost).masked_fill(taken[:, :-1], -torch.inf).max(dim=1)
+        left = (gains - cost).masked_fill(taken[:, :-1], -torch.inf)
+        best, chosen = left.max(dim=1)
+        if step == 0:
+            chosen = (-left).argsort(dim=1, stable=True)[:, place]
         if step >= rule.min_active:
             running = running & (best > MARGIN)
             if not running.any():

@@ -119,13 +119,19 @@ def gains_kernel(
 
 
 @triton.jit
-def first_kernel(gains, cost, order, n_rows, max_active, ROWS: tl.constexpr, LANES: tl.constexpr):
-    """The expert that explains each row best alone."""
+def first_kernel(
+    gains, cost, order, n_rows, max_active, place, ROWS: tl.constexpr, LANES: tl.constexpr
+):
+    """The expert that explains each row best alone, or is in another place of that order."""
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     lane = tl.arange(0, LANES)
     live = row < n_rows
     gain = tl.load(gains + row[:, None] * LANES + lane[None, :], mask=live[:, None], other=0.0)
-    best = tl.argmax(gain - tl.load(cost + lane)[None, :], axis=1)
+    gain -= tl.load(cost + lane)[None, :]
+    best = tl.argmax(gain, axis=1)
+    for _ in range(place):
+        gain = tl.where(lane[None, :] == best[:, None], -float("inf"), gain)
+        best = tl.argmax(gain, axis=1)
     tl.store(order + row * max_active, best, mask=live)
 
 
@@ -299,7 +305,9 @@ def smoothed_kernel(
         tl.store(log_likelihood + row, tl.sum(tl.log(owned.to(tl.float64)), axis=0))
 
 
-def pursue_hard(x: Tensor, tables: BinaryTables, rule: PursuitRule) -> tuple[Tensor, Tensor]:
+def pursue_hard(
+    x: Tensor, tables: BinaryTables, rule: PursuitRule, place: int = 0
+) -> tuple[Tensor, Tensor]:
     """Greedy pursuit of binary rows under the hard rule.
 
     Parameters
@@ -307,6 +315,8 @@ def pursue_hard(x: Tensor, tables: BinaryTables, rule: PursuitRule) -> tuple[Ten
     x : Tensor of shape (n_rows, n_features), uint8
     tables : BinaryTables
     rule : PursuitRule
+    place : int, default=0
+        Place of the first expert in the order of what each explains alone.
 
     Returns
     -------
@@ -330,7 +340,7 @@ def pursue_hard(x: Tensor, tables: BinaryTables, rule: PursuitRule) -> tuple[Ten
     fill_gains(x, x, 1, alone=False)
     rows = max(1, 2048 // n_lanes)
     first_kernel[(triton.cdiv(n_rows, rows),)](
-        gains, cost, order, n_rows, rule.max_active, ROWS=rows, LANES=n_lanes
+        gains, cost, order, n_rows, rule.max_active, place, ROWS=rows, LANES=n_lanes
     )
     members, counts = rows_by_expert(order[:, :1], n_experts)
     fill_gains(members, counts, n_experts, alone=True)
@@ -354,8 +364,8 @@ def pursue_hard(x: Tensor, tables: BinaryTables, rule: PursuitRule) -> tuple[Ten
 def pursue_smoothed(x: Tensor, tables: BinaryTables, rule: PursuitRule) -> tuple[Tensor, Tensor]:
     """Greedy pursuit of binary rows under the smoothed rule.
 
-    Parameters and results are those of :func:`pursue_hard`; the log-likelihood is that of the
-    hard rule.
+    Parameters and results are those of :func:`pursue_hard`, but it begins with the best expert;
+    the log-likelihood is that of the hard rule.
     """
     n_rows, n_features = x.shape
     n_experts, n_lanes, device = len(tables.ranks), tables.n_lanes, x.device

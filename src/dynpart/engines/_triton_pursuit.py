@@ -218,13 +218,14 @@ def gains_kernel(
 
 @triton.jit
 def total_kernel(
-    partial, gains, cost, order, unit, n_rows, n_lanes, n_splits, stride, step, min_active, margin,
+    partial, gains, cost, order, unit, n_rows, n_lanes, n_splits, stride, step, place, min_active,
+    margin,
     CHOOSE: tl.constexpr, LANES: tl.constexpr,
 ):  # fmt: skip
     """Add up the parts of a row's gains, in order and in float64; keep them, or choose by them.
 
-    The expert that gains most joins, if it earns its cost or too few are active. A row that has
-    stopped does not go on.
+    The expert that gains most, or is in another place of that order, joins, if it earns its cost
+    or too few are active. A row that has stopped does not go on.
     """
     row = tl.program_id(0)
     lane = tl.arange(0, LANES)
@@ -241,6 +242,9 @@ def total_kernel(
             last = tl.load(order + row * stride + slot)
             total = tl.where(lane == last, -float("inf"), total)
         best, k = tl.max(total, axis=0, return_indices=True)
+        for _ in range(place):
+            total = tl.where(lane == k, -float("inf"), total)
+            best, k = tl.max(total, axis=0, return_indices=True)
         if (last >= 0) & ((step < min_active) | (best > margin)):
             tl.store(order + row * stride + step, k)
     else:
@@ -304,14 +308,20 @@ class KernelScore:
         return partial
 
     def _total(
-        self, gains: Tensor, cost: Tensor, order: Tensor, step: int, rule: PursuitRule | None
+        self,
+        gains: Tensor,
+        cost: Tensor,
+        order: Tensor,
+        step: int,
+        place: int,
+        rule: PursuitRule | None,
     ) -> None:
         partial = self._partial()
         n_splits, n_rows, n_lanes = partial.shape
         unit = math.log(2.0) if self.smoothed and self._n_known else 1.0
         total_kernel[(n_rows,)](
             partial, gains, cost, order, unit, n_rows, n_lanes, n_splits, order.stride(0), step,
-            rule.min_active if rule else 0, MARGIN, CHOOSE=rule is not None,
+            place, rule.min_active if rule else 0, MARGIN, CHOOSE=rule is not None,
             LANES=triton.next_power_of_2(n_lanes),
         )  # fmt: skip
 
@@ -319,11 +329,13 @@ class KernelScore:
         """Change of the score by each further expert, shape (n_rows, n_experts)."""
         shape = (self.shape[0], self.tables.n_lanes)
         gains = torch.empty(shape, dtype=torch.float64, device=self.x.device)
-        self._total(gains, gains, gains, 0, None)
+        self._total(gains, gains, gains, 0, 0, None)
         return gains[:, : self.shape[1]]
 
-    def greedy(self, rule: PursuitRule) -> Tensor:
+    def greedy(self, rule: PursuitRule, place: int = 0) -> Tensor:
         """Activate the expert that most improves the score until none earns its cost.
+
+        The first expert is the one in this place of the order of gains.
 
         Returns
         -------
@@ -335,7 +347,7 @@ class KernelScore:
         for step in range(rule.max_active):
             if step > 0:
                 self.compose(order[:, :step])
-            self._total(cost, cost, order, step, rule)
+            self._total(cost, cost, order, step, place if step == 0 else 0, rule)
             if step >= rule.min_active and not (order[:, step] >= 0).any():
                 break
         return order

@@ -25,6 +25,7 @@ from dynpart.engines._contract import (
     NumpyEngine,
     PursuitRule,
     ResponsibilitySums,
+    best_of_starts,
 )
 from dynpart.engines._cpu_sums import TILE
 from dynpart.engines._cpu_tables import (
@@ -58,7 +59,8 @@ SUM_ROWS = 1 << 13
 SUM_BYTES = 1 << 26
 """Memory for the sums of blocks, if one block does not need more."""
 
-Run = Callable[["Threads", NDArray, NDArray, NDArray], None]
+Run = Callable[["Threads", NDArray, int, NDArray, NDArray], None]
+"""Threads, rows, place of the first expert; orders and log-likelihoods to be filled in."""
 
 
 class CpuEngine(NumpyEngine):
@@ -91,15 +93,22 @@ class CpuEngine(NumpyEngine):
 
     def pursue(self, rows: NDArray, experts: Experts, rule: PursuitRule) -> Codes:
         """Likelihood matching pursuit (section 2.1) for every row."""
-        n_rows = len(rows)
         small = experts.n_experts <= np.iinfo(np.int16).max
-        order = np.full((n_rows, rule.max_active), -1, dtype=np.int16 if small else np.int32)
-        log_likelihood = np.empty(n_rows)
         run = _binary_pursuit(experts, rule) if _is_binary(experts) else _pursuit(experts, rule)
-        for chunk in _chunks(rows, experts):
-            x = _prepared(rows[chunk], experts)
-            run(self._threads, x, order[chunk], log_likelihood[chunk])
-        return Codes(order, log_likelihood)
+
+        def of_chunk(chunk: slice) -> Codes:
+            x, n_rows = _prepared(rows[chunk], experts), chunk.stop - chunk.start
+
+            def pursue_from(place: int) -> Codes:
+                shape = n_rows, rule.max_active
+                order = np.full(shape, -1, dtype=np.int16 if small else np.int32)
+                log_likelihood = np.empty(n_rows)
+                run(self._threads, x, place, order, log_likelihood)
+                return Codes(order, log_likelihood)
+
+            return best_of_starts(pursue_from, rule)
+
+        return Codes.joined([of_chunk(chunk) for chunk in _chunks(rows, experts)])
 
     def gradient_sums(self, rows: NDArray, experts: Experts, codes: Codes) -> GradientSums:
         """Sums of g = d log P / d log e_k and g^2 in the smoothed composition (appendix A)."""
@@ -263,14 +272,17 @@ def _binary_pursuit(experts: Experts, rule: PursuitRule) -> Run:
         levels = SmoothedTables.of(experts)
         shares, shares_by_expert = levels.binary_shares(model)
 
-    def run(threads: Threads, x: NDArray, order: NDArray, log_likelihood: NDArray) -> None:
+    def run(
+        threads: Threads, x: NDArray, place: int, order: NDArray, log_likelihood: NDArray
+    ) -> None:
         n_rows = len(x)
         first, score = np.empty(n_rows, dtype=np.int64), np.empty(n_rows)
 
         def begin(lo: int, hi: int) -> None:
             _cpu_binary.first_pass(
-                x, lo, hi, model.usual, model.surprise, model.constant, rule_[3], first, score
-            )
+                x, lo, hi, model.usual, model.surprise, model.constant, rule_[3], place, first,
+                score,
+            )  # fmt: skip
 
         def smoothed(lo: int, hi: int) -> None:
             _cpu_smoothed.pursue_binary(
@@ -319,7 +331,9 @@ def _pursuit(experts: Experts, rule: PursuitRule) -> Run:
     if rule.smoothed:
         levels = SmoothedTables.of(experts)
 
-    def run(threads: Threads, T: NDArray, order: NDArray, log_likelihood: NDArray) -> None:
+    def run(
+        threads: Threads, T: NDArray, place: int, order: NDArray, log_likelihood: NDArray
+    ) -> None:
         def smoothed(lo: int, hi: int) -> None:
             _cpu_smoothed.pursue_dense(
                 T, lo, hi, block, theta, log_partition, levels.levels, levels.levels_by_expert,
@@ -329,7 +343,7 @@ def _pursuit(experts: Experts, rule: PursuitRule) -> Run:
 
         def hard(lo: int, hi: int) -> None:
             _cpu_dense.pursue(
-                T, lo, hi, block, theta, log_partition, by.rank, by.rank_by_expert, rule_,
+                T, lo, hi, block, theta, log_partition, by.rank, by.rank_by_expert, rule_, place,
                 memory.tables[0], order, log_likelihood,
             )  # fmt: skip
 

@@ -18,6 +18,7 @@ from dynpart.engines._contract import (
     NumpyEngine,
     PursuitRule,
     ResponsibilitySums,
+    best_of_starts,
 )
 from dynpart.families._moments import row_blocks
 
@@ -35,12 +36,12 @@ class ReferenceEngine(NumpyEngine):
 
     def pursue(self, rows: NDArray, experts: Experts, rule: PursuitRule) -> Codes:
         """Likelihood matching pursuit (section 2.1) for every row."""
-        return Codes.joined(
-            [
-                pursue_block(experts.family.statistics(rows[block]), experts, rule)
-                for block in _blocks(rows, experts)
-            ]
-        )
+
+        def of_block(block: slice) -> Codes:
+            T = experts.family.statistics(rows[block])
+            return best_of_starts(lambda place: pursue_block(T, experts, rule, place), rule)
+
+        return Codes.joined([of_block(block) for block in _blocks(rows, experts)])
 
     def gradient_sums(self, rows: NDArray, experts: Experts, codes: Codes) -> GradientSums:
         """Sums of g = d log P / d log e_k and g^2 in the smoothed composition (appendix A)."""
@@ -88,11 +89,11 @@ def expert_log_densities(T: Array, experts: Experts) -> Array:
     return density
 
 
-def pursue_block(T: Array, experts: Experts, rule: PursuitRule) -> Codes:
+def pursue_block(T: Array, experts: Experts, rule: PursuitRule, place: int = 0) -> Codes:
     """Pursue, then refine, the rows with statistics `T` (n_statistics, n_rows, n_features)."""
     density = expert_log_densities(T, experts)
     score = _SmoothedScore(density, experts) if rule.smoothed else _HardScore(density, experts)
-    order = greedy_pursuit(score, rule)
+    order = greedy_pursuit(score, rule, place)
     for _ in range(rule.n_swaps):
         _refine(order, density, experts, rule, may_replace=True)
     if rule.prune:
@@ -153,10 +154,13 @@ class _SmoothedScore:
         self.score[rows] = self._scores(self.mixture[rows], self.total[rows])
 
 
-def greedy_pursuit(score: _HardScore | _SmoothedScore, rule: PursuitRule) -> NDArray[np.int32]:
+def greedy_pursuit(
+    score: _HardScore | _SmoothedScore, rule: PursuitRule, place: int = 0
+) -> NDArray[np.int32]:
     """Activate the expert that most improves the score until none earns its cost.
 
-    The first expert is always activated. Among equal gains the lowest index is taken.
+    The first expert is always activated: the best one, or the one in another `place` of the order.
+    Among equal gains the lowest index is taken.
 
     Returns
     -------
@@ -168,7 +172,7 @@ def greedy_pursuit(score: _HardScore | _SmoothedScore, rule: PursuitRule) -> NDA
     running = np.arange(n_rows)
     for step in range(rule.max_active):
         gains = np.where(inactive, score.gains() - rule.cost, -np.inf)[running]
-        chosen = gains.argmax(axis=1)
+        chosen = (-gains).argsort(axis=1, kind="stable")[:, place if step == 0 else 0]
         worth_it = gains[np.arange(len(running)), chosen] > MARGIN
         if step >= rule.min_active:
             running, chosen = running[worth_it], chosen[worth_it]

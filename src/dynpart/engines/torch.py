@@ -20,7 +20,13 @@ from torch import Tensor
 
 from dynpart.arrays import is_tensor
 from dynpart.engines import _torch_sums
-from dynpart.engines._contract import Experts, GradientSums, PursuitRule, ResponsibilitySums
+from dynpart.engines._contract import (
+    Experts,
+    GradientSums,
+    PursuitRule,
+    ResponsibilitySums,
+    best_of_starts,
+)
 from dynpart.engines._torch_codes import TorchCodes
 from dynpart.engines._torch_pursuit import (
     PlainHard,
@@ -109,12 +115,17 @@ class TorchEngine:
         else:
             pursue = _plain_pursuit(here, rule)
             row_bytes = 40 * n_experts * n_features
-        parts = []
-        for _, x in self._chunks(rows, row_bytes + 16 * rule.max_active):
-            order, log_likelihood = pursue(x)
-            codes = TorchCodes(order.int(), log_likelihood, n_experts, kernels)
-            parts.append(codes if order.numel() < MANY_SLOTS else codes.trimmed())
-        return TorchCodes.joined(parts)
+
+        def of_chunk(x: Tensor) -> TorchCodes:
+            def pursue_from(place: int) -> TorchCodes:
+                order, log_likelihood = pursue(x, place)
+                codes = TorchCodes(order.int(), log_likelihood, n_experts, kernels)
+                return codes if order.numel() < MANY_SLOTS else codes.trimmed()
+
+            return best_of_starts(pursue_from, rule)
+
+        chunks = self._chunks(rows, row_bytes + 16 * rule.max_active)
+        return TorchCodes.joined([of_chunk(x) for _, x in chunks])
 
     def gradient_sums(self, rows: Rows, experts: Experts, codes: Any) -> GradientSums:
         """Sums of g = d log P / d log e_k and g^2 in the smoothed composition (appendix A)."""
@@ -241,14 +252,15 @@ def _prepared(x: Any, experts: Experts) -> Any:
     return statistics[0].float().contiguous()
 
 
-Pursue = Callable[[Tensor], tuple[Tensor, Tensor]]
+Pursue = Callable[[Tensor, int], tuple[Tensor, Tensor]]
+"""Rows and the place of the first expert; orders of activation and log-likelihoods."""
 
 
 def _plain_pursuit(experts: Experts, rule: PursuitRule) -> Pursue:
-    def pursue(x: Tensor) -> tuple[Tensor, Tensor]:
+    def pursue(x: Tensor, place: int) -> tuple[Tensor, Tensor]:
         hard = PlainHard(x, experts)
         score: Score = PlainSmoothed(x, experts) if rule.smoothed else hard
-        order = greedy(score, rule)
+        order = greedy(score, rule, place)
         return _refined(order, hard, rule)
 
     return pursue
@@ -266,20 +278,20 @@ def _kernel_pursuit(experts: Experts, rule: PursuitRule) -> Pursue:
     if refines or not binary:
         tables = Tables.of(experts)
 
-    def pursue(x: Tensor) -> tuple[Tensor, Tensor]:
+    def pursue(x: Tensor, place: int) -> tuple[Tensor, Tensor]:
         x = _prepared(x, experts)
         if binary:
-            by_rows = (
-                _triton_binary.pursue_smoothed if rule.smoothed else _triton_binary.pursue_hard
-            )
-            order, log_likelihood = by_rows(x, binary_tables, rule)
+            if rule.smoothed:
+                order, log_likelihood = _triton_binary.pursue_smoothed(x, binary_tables, rule)
+            else:
+                order, log_likelihood = _triton_binary.pursue_hard(x, binary_tables, rule, place)
             if not refines:
                 return order, log_likelihood
         by_variable = x.T.contiguous()
         hard = KernelScore(by_variable, tables, smoothed=False)
         if not binary:
             score = KernelScore(by_variable, tables, smoothed=True) if rule.smoothed else hard
-            order = score.greedy(rule)
+            order = score.greedy(rule, place)
         return _refined(order, hard, rule)
 
     return pursue
