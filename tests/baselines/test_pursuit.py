@@ -60,6 +60,33 @@ def test_pursuit_is_the_literal_greedy_search(rule, seed, n_features, cost):
 
 
 @pytest.mark.parametrize("rule", RULES)
+def test_more_starts_never_explain_less(rule):
+    rng = np.random.RandomState(5)
+    mu, base = clipped(rng.uniform(0.2, 0.8, size=(12, 30))), np.full(30, 0.5)
+    X = rng.randint(2, size=(40, 30)).astype(np.uint8)
+    units = mu if rule == "equal" else mu / (1 - mu)
+
+    def worth(n_starts):
+        order, found = pursue(
+            RULES[rule].kernel,
+            X,
+            units,
+            base / (1 - base),
+            cost=0.3,
+            min_active=1,
+            max_active=4,
+            n_starts=n_starts,
+        )
+        return found - 0.3 * (order >= 0).sum(axis=1)
+
+    one, two, all_units, more = (worth(n_starts) for n_starts in (1, 2, 12, 99))
+    assert (two >= one).all()
+    assert (all_units >= two).all()
+    assert (all_units > one).any()
+    np.testing.assert_array_equal(all_units, more)
+
+
+@pytest.mark.parametrize("rule", RULES)
 def test_composition_agrees_with_brute_force(rule):
     rng = np.random.RandomState(1)
     mu, base = clipped(rng.uniform(size=(5, 8))), clipped(rng.uniform(size=8))

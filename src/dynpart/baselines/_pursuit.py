@@ -110,31 +110,45 @@ def _join(rule, a, b, unit):  # type: ignore[no-untyped-def]
             a[d] += unit[d]
 
 
+@njit(cache=True)
+def _pursue_row(rule, x, units, start_a, start_b, silent, cost, fewest, place, order):  # type: ignore[no-untyped-def]
+    """Code of one row, begun with the unit in this place of the order of gains."""
+    a, b = start_a.copy(), start_b.copy()
+    scores = np.empty(len(units))
+    inactive = np.ones(len(units), dtype=np.bool_)
+    current = -math.inf if rule == EQUAL else _score(rule, x, a, b, silent, 0)
+    for step in range(len(order)):
+        for k in range(len(units)):
+            scores[k] = _score(rule, x, a, b, units[k], step) if inactive[k] else -math.inf
+        chosen = np.argmax(scores)
+        if step >= fewest and scores[chosen] - current <= cost + MARGIN:
+            break
+        if step == 0:
+            for _ in range(place):
+                scores[chosen] = -math.inf
+                chosen = np.argmax(scores)
+        _join(rule, a, b, units[chosen])
+        inactive[chosen] = False
+        order[step] = chosen
+        current = scores[chosen]
+    return current
+
+
 @njit(cache=True, nogil=True)
-def _pursue(rule, X, units, start_a, start_b, silent, cost, fewest, most):  # type: ignore[no-untyped-def]
+def _pursue(rule, X, units, start_a, start_b, silent, cost, fewest, most, n_starts):  # type: ignore[no-untyped-def]
     n_rows = len(X)
     order = np.full((n_rows, most), -1, dtype=np.int32)
     likelihood = np.empty(n_rows)
-    inactive = np.empty(len(units), dtype=np.bool_)
     for n in range(n_rows):
         x = X[n].astype(np.float64)
-        a, b = start_a.copy(), start_b.copy()
-        inactive[:] = True
-        current = -math.inf if rule == EQUAL else _score(rule, x, a, b, silent, 0)
-        for step in range(most):
-            best, chosen = -math.inf, -1
-            for k in range(len(units)):
-                if inactive[k]:
-                    score = _score(rule, x, a, b, units[k], step)
-                    if score > best:
-                        best, chosen = score, k
-            if step >= fewest and best - current <= cost + MARGIN:
-                break
-            _join(rule, a, b, units[chosen])
-            inactive[chosen] = False
-            order[n, step] = chosen
-            current = best
-        likelihood[n] = current
+        worth = -math.inf
+        for place in range(n_starts):
+            code = np.full(most, -1, dtype=np.int32)
+            found = _pursue_row(rule, x, units, start_a, start_b, silent, cost, fewest, place, code)
+            if found - cost * np.sum(code >= 0) > worth + MARGIN or place == 0:
+                worth = found - cost * np.sum(code >= 0)
+                order[n] = code
+                likelihood[n] = found
     return order, likelihood
 
 
@@ -147,6 +161,7 @@ def pursue(
     cost: float = 0.0,
     min_active: int = 0,
     max_active: int | None = None,
+    n_starts: int = 1,
 ) -> tuple[NDArray[np.int32], Array]:
     """Activate the unit that gains most, until none gains more than `cost`.
 
@@ -164,6 +179,8 @@ def pursue(
         Nats a unit must gain.
     min_active, max_active : int
         Limits on active units per row.
+    n_starts : int, default=1
+        Pursuits of a row, each begun with another unit; the best code is kept.
 
     Returns
     -------
@@ -181,7 +198,8 @@ def pursue(
     silent = np.zeros(X.shape[1]) if rule == MAX else undecided
     rows = np.ascontiguousarray(X, dtype=np.uint8)
     units = np.ascontiguousarray(units, dtype=np.float64)
-    return _pursue(rule, rows, units, start, undecided, silent, cost, min(fewest, most), most)
+    fewest, n_starts = min(fewest, most), min(n_starts, len(units))
+    return _pursue(rule, rows, units, start, undecided, silent, cost, fewest, most, n_starts)
 
 
 def codes_from_order(order: NDArray[np.int32], n_units: int) -> NDArray[np.uint8]:

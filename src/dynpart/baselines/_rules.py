@@ -63,6 +63,7 @@ class Rule(ABC):
         cost: float = 0.0,
         min_active: int = 0,
         max_active: int | None = None,
+        n_starts: int = 1,
     ) -> NDArray[np.uint8]:
         """Binary codes by greedy likelihood matching pursuit."""
         units = mu if self.kernel == _pursuit.EQUAL else mu / (1 - mu)
@@ -74,6 +75,7 @@ class Rule(ABC):
             cost=cost,
             min_active=min_active,
             max_active=max_active,
+            n_starts=n_starts,
         )
         return _pursuit.codes_from_order(order, len(mu))
 

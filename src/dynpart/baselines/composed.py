@@ -29,6 +29,9 @@ class ComposedPursuit(Baseline):
     mean_active : float, optional
         Wanted mean number of active units: the activation cost (the sparsity penalty) is tuned
         to it. By default a unit is activated as soon as it gains.
+    n_starts : int, default=1
+        Pursuits of each row when rows are encoded, each begun with another unit; the best code is
+        kept.
     max_iter : int, default=40
     batch_size : int, default=2000
         Most rows drawn per iteration.
@@ -62,6 +65,7 @@ class ComposedPursuit(Baseline):
         rule: str = "max",
         max_active: int | None = None,
         mean_active: float | None = None,
+        n_starts: int = 1,
         max_iter: int = 40,
         batch_size: int = 2000,
         epsilon: float = 0.5,
@@ -71,6 +75,7 @@ class ComposedPursuit(Baseline):
         self.rule = rule
         self.max_active = max_active
         self.mean_active = mean_active
+        self.n_starts = n_starts
         self.max_iter = max_iter
         self.batch_size = batch_size
         self.epsilon = epsilon
@@ -112,9 +117,12 @@ class ComposedPursuit(Baseline):
         centre = mean if self.rule in ("max", "equal") else np.full_like(mean, 0.5)
         return clipped(centre + 0.5 * np.sqrt(mean * (1 - mean)) * noise)
 
-    def _pursue(self, X: NDArray, base: Array, max_active: int | None) -> NDArray[np.uint8]:
-        rule = RULES[self.rule](self.epsilon)
-        return rule.pursue(X, self.means_, base, cost=self.cost_, max_active=max_active)
+    def _pursue(
+        self, X: NDArray, base: Array, max_active: int | None, n_starts: int = 1
+    ) -> NDArray[np.uint8]:
+        return RULES[self.rule](self.epsilon).pursue(
+            X, self.means_, base, cost=self.cost_, max_active=max_active, n_starts=n_starts
+        )
 
     def _tuned_cost(self, X: NDArray, base: Array) -> float:
         """The cost at which `mean_active` units are active on average, by bisection."""
@@ -135,7 +143,7 @@ class ComposedPursuit(Baseline):
         return (low + high) / 2
 
     def _encode(self, X: NDArray, max_active: int | None) -> NDArray:
-        return self._pursue(X, self.base_, max_active or self.max_active)
+        return self._pursue(X, self.base_, max_active or self.max_active, self.n_starts)
 
     def _decode(self, H: Array) -> Array:
         return RULES[self.rule](self.epsilon).compose(H, self.means_, self.base_)

@@ -21,7 +21,10 @@ from dynpart.baselines import (
 from dynpart.comparison.problems import Problem
 
 OURS = "dynamic"
-OUR_VARIANTS = (OURS, "swaps", "paper")
+THOROUGH = "thorough"
+OUR_VARIANTS = (OURS, "swaps", THOROUGH, "paper")
+N_STARTS = 8
+"""Pursuits of a row where a contestant is encoded thoroughly."""
 
 
 @dataclass(frozen=True)
@@ -96,15 +99,19 @@ def _batch(problem: Problem) -> int:
     return 2000 if len(problem.train) > 2000 else max(100, len(problem.train) // 5)
 
 
-def _log_odds_dictionary(problem: Problem, seed: int) -> Baseline:
-    return ComposedPursuit(
-        problem.n_components,
-        rule="log-odds",
-        max_active=problem.n_active if problem.capped else None,
-        mean_active=problem.n_active,
-        batch_size=_batch(problem),
-        random_state=seed,
-    )
+def _log_odds_dictionary(name: str, title: str, *, n_starts: int = 1) -> Contestant:
+    def make(problem: Problem, seed: int) -> Baseline:
+        return ComposedPursuit(
+            problem.n_components,
+            rule="log-odds",
+            max_active=problem.n_active if problem.capped else None,
+            mean_active=problem.n_active,
+            n_starts=n_starts,
+            batch_size=_batch(problem),
+            random_state=seed,
+        )
+
+    return Contestant(name, title, make, gray=False, compiled=True)
 
 
 def _autoencoder(kind: str) -> Contestant:
@@ -136,6 +143,12 @@ def _product_quantisation(problem: Problem, seed: int) -> Baseline:
 _ALL = (
     ours(OURS, "dynamic partition (ours)"),
     ours("swaps", "dynamic partition, two swap passes", n_swaps=2),
+    ours(
+        THOROUGH,
+        "dynamic partition, eight starts and two swap passes",
+        n_starts=N_STARTS,
+        n_swaps=2,
+    ),
     ours("paper", "dynamic partition, literal paper", learning="paper"),
     Contestant(
         "boltzmann",
@@ -153,8 +166,9 @@ _ALL = (
         lambda p, seed: SparseDictionary(p.n_components, n_active=p.n_active, random_state=seed),
         max_rows=5000,
     ),
-    Contestant(
-        "log-odds", "sparse dictionary, log-odds", _log_odds_dictionary, gray=False, compiled=True
+    _log_odds_dictionary("log-odds", "sparse dictionary, log-odds"),
+    _log_odds_dictionary(
+        "log-odds-starts", "sparse dictionary, log-odds, eight starts", n_starts=N_STARTS
     ),
     _composed("max", "maximal causes"),
     _composed("max-min", "max-min rule"),
