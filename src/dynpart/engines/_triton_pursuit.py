@@ -26,10 +26,10 @@ SPLIT = 128
 """Variables whose terms are added in float32."""
 LANES = 128
 """Experts a program of the gains works on."""
-TILE = 1024
+TILE = 2048
 """Values (rows x experts) a program of the gains works on."""
 TOGETHER = 4
-"""Variables looked at together; under the smoothed rule, factors whose logarithm is."""
+"""Variables that share a logarithm under the smoothed rule."""
 NARROW = 30
 """Octaves of expertise within which a product of that many factors can be represented."""
 LOG2_E = tl.constexpr(math.log2(math.e))
@@ -74,6 +74,18 @@ class Tables:
         narrow = 2 * experts.log2_bound < NARROW
         level = levels(experts).float()
         return cls(torch.stack(parts).float(), ranks.to(small), level, gaussian, narrow)
+
+    @property
+    def weighted(self) -> Tensor:
+        """Parameters of log2 of level times density, and the level, (4, n_experts, n_features)."""
+        to_log2 = math.log2(math.e)
+        first, second, third = self.parameters
+        log2_level = torch.log2(self.levels)
+        if self.gaussian:
+            third = third * to_log2 + log2_level
+        else:
+            first = first * to_log2 + log2_level
+        return torch.stack([first, second * to_log2, third, self.levels])
 
     @property
     def n_experts(self) -> int:
@@ -161,59 +173,96 @@ def owners_kernel(
 
 
 @triton.jit
+def lift(
+    d, x, weighted, top, share, row, lane, n_rows, n_features, n_lanes, GAUSSIAN: tl.constexpr
+):  # fmt: skip
+    """What one variable brings to the gains under the smoothed rule: a sum and three factors.
+
+    With a the log2 of what an expert of level e adds to the mixture M of total expertise E, it is
+    max(a - log2 M, 0) and the log2 of (1 + 2^-|a - log2 M|) E / (E + e).
+    """
+    here = d * n_rows + row
+    there = d * n_lanes + lane
+    plane = n_features * n_lanes
+    value = tl.load(x + here).to(tl.float32)[:, None]
+    total = tl.load(top + here)
+    mixture = tl.load(share + here)[:, None]
+    first = tl.load(weighted + there)[None, :]
+    second = tl.load(weighted + plane + there)[None, :]
+    third = first
+    if GAUSSIAN:
+        third = tl.load(weighted + 2 * plane + there)[None, :]
+    level = tl.load(weighted + 3 * plane + there)[None, :]
+    gap = log_density(value, first, second, third, GAUSSIAN) - mixture
+    return tl.maximum(gap, 0.0), 1.0 + tl.exp2(-tl.abs(gap)), total, total[:, None] + level
+
+
+@triton.jit
 def gains_kernel(
-    x, parameters, ranks, levels, top, share, partial,
+    x, parameters, ranks, top, share, zeros, partial,
     n_rows, n_features, n_lanes,
     GAUSSIAN: tl.constexpr, SMOOTHED: tl.constexpr, EMPTY: tl.constexpr, TOGETHER: tl.constexpr,
     ROWS: tl.constexpr, LANES: tl.constexpr, SPLIT: tl.constexpr,
 ):  # fmt: skip
     """Part of every expert's gain that comes from SPLIT variables.
 
-    An expert alone gains its log-density. Under the smoothed rule the others gain, with a the log2
-    of what the expert adds to the mixture M of total expertise E,
-    log2(M + 2^a) - log2(E + e) - (log2 M - log2 E); TOGETHER factors share a logarithm.
+    An expert alone gains its log-density. Under the smoothed rule, see `lift`: TOGETHER variables
+    share a logarithm.
     """
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     lane = tl.program_id(1) * LANES + tl.arange(0, LANES)
     split = tl.program_id(2)
-    live = row < n_rows
-    plane = n_features * n_lanes
-    gain = tl.zeros([ROWS, LANES], tl.float32)
-    for start in range(split * SPLIT, (split + 1) * SPLIT, TOGETHER):
-        factor = tl.zeros([ROWS, LANES], tl.float32) + 1.0
-        for u in tl.static_range(TOGETHER):
-            # Variables beyond the last count for nothing: nobody wins them, or all are alike.
-            d = start + u
-            ok = live & (row * 0 + d < n_features)
-            known = lane * 0 + d < n_features
-            here = d * n_rows + row
+    tile = tl.arange(0, ROWS)[:, None] * LANES + tl.arange(0, LANES)[None, :]
+    # Zeros that are read make the compiler give neighbouring experts to a thread, which then
+    # reads four of them at once.
+    gain = tl.load(zeros + tile)
+    # Rows beyond the last do as the last one, and are not kept.
+    real = tl.minimum(row, n_rows - 1)
+    begin = split * SPLIT
+    end = tl.minimum(begin + SPLIT, n_features)
+    if SMOOTHED and not EMPTY:
+        whole = begin + (end - begin) // TOGETHER * TOGETHER
+        for start in range(begin, whole, TOGETHER):
+            more, above, totals, below = lift(
+                start, x, parameters, top, share, real, lane, n_rows, n_features, n_lanes, GAUSSIAN
+            )
+            gain += more
+            for u in tl.static_range(1, TOGETHER):
+                more, factor, total, divisor = lift(
+                    start + u, x, parameters, top, share, real, lane, n_rows, n_features, n_lanes,
+                    GAUSSIAN,
+                )  # fmt: skip
+                gain += more
+                above *= factor
+                totals *= total
+                below *= divisor
+            gain += tl.log2(above * totals[:, None] / below)
+        for d in range(whole, end):
+            more, above, total, below = lift(
+                d, x, parameters, top, share, real, lane, n_rows, n_features, n_lanes, GAUSSIAN
+            )
+            gain += more + tl.log2(above * total[:, None] / below)
+    else:
+        plane = n_features * n_lanes
+        for d in range(begin, end):
+            here = d * n_rows + real
             there = d * n_lanes + lane
-            value = tl.load(x + here, mask=ok, other=0).to(tl.float32)[:, None]
-            first = tl.load(parameters + there, mask=known, other=0.0)[None, :]
-            second = tl.load(parameters + plane + there, mask=known, other=0.0)[None, :]
-            third = 0.0
+            value = tl.load(x + here).to(tl.float32)[:, None]
+            first = tl.load(parameters + there)[None, :]
+            second = tl.load(parameters + plane + there)[None, :]
+            third = first
             if GAUSSIAN:
-                third = tl.load(parameters + 2 * plane + there, mask=known, other=0.0)[None, :]
+                third = tl.load(parameters + 2 * plane + there)[None, :]
             density = log_density(value, first, second, third, GAUSSIAN)
             if EMPTY:
                 gain += density
-            elif SMOOTHED:
-                total = tl.load(top + here, mask=ok, other=1.0)[:, None]
-                mixture = tl.load(share + here, mask=ok, other=0.0)[:, None]
-                level = tl.load(levels + there, mask=known, other=0.0)[None, :]
-                log2_level = tl.load(levels + plane + there, mask=known, other=LOWEST)[None, :]
-                gap = log2_level + density * LOG2_E - mixture
-                gain += tl.maximum(gap, 0.0)
-                factor *= (1.0 + tl.exp2(-tl.abs(gap))) * (total / (total + level))
             else:
-                best = tl.load(top + here, mask=ok, other=0.0)[:, None]
-                owned = tl.load(share + here, mask=ok, other=0.0)[:, None]
-                rank = tl.load(ranks + there, mask=known, other=0).to(tl.float32)[None, :]
+                best = tl.load(top + here)[:, None]
+                owned = tl.load(share + here)[:, None]
+                rank = tl.load(ranks + there)[None, :]
                 gain += tl.where(rank < best, density - owned, 0.0)
-        if SMOOTHED and not EMPTY:
-            gain += tl.log2(factor)
     here = (split * n_rows + row[:, None]).to(tl.int64) * n_lanes + lane[None, :]
-    tl.store(partial + here, gain, mask=live[:, None])
+    tl.store(partial + here, gain, mask=(row < n_rows)[:, None])
 
 
 @triton.jit
@@ -267,11 +316,12 @@ class KernelScore:
         self.n_features, n_rows = x.shape
         self.shape = (n_rows, tables.n_experts)
         self._parameters = tables.by_variable(tables.parameters, 0.0)
-        self._ranks = tables.by_variable(tables.ranks, torch.iinfo(tables.ranks.dtype).max)
-        self._levels = self._parameters
         if smoothed:
-            both = torch.stack([tables.levels, torch.log2(tables.levels)])
-            self._levels = tables.by_variable(both, 1.0)
+            self._weighted = tables.by_variable(tables.weighted, 1.0)
+        else:
+            self._ranks = tables.by_variable(tables.ranks.float(), float(tables.n_experts))
+        lanes = min(LANES, tables.n_lanes)
+        self._zeros = torch.zeros((TILE // lanes, lanes), device=x.device)
         self._top, self._share = torch.empty((2, *x.shape), dtype=torch.float32, device=x.device)
         self._n_known = 0
 
@@ -293,17 +343,19 @@ class KernelScore:
     def _partial(self) -> Tensor:
         """Gains from each stretch of variables, shape (n_splits, n_rows, n_lanes)."""
         n_rows, n_lanes = self.shape[0], self.tables.n_lanes
-        lanes = min(LANES, n_lanes)
-        rows = TILE // lanes
+        rows, lanes = self._zeros.shape
         n_splits = triton.cdiv(self.n_features, SPLIT)
-        together = TOGETHER if self.tables.narrow or not self.smoothed else 1
+        empty = self._n_known == 0
+        weighted = self.smoothed and not empty
         shape = (n_splits, n_rows, n_lanes)
         partial = torch.empty(shape, dtype=torch.float32, device=self.x.device)
         gains_kernel[(triton.cdiv(n_rows, rows), n_lanes // lanes, n_splits)](
-            self.x, self._parameters, self._ranks, self._levels, self._top, self._share, partial,
-            n_rows, self.n_features, n_lanes,
-            GAUSSIAN=self.tables.gaussian, SMOOTHED=self.smoothed, EMPTY=self._n_known == 0,
-            TOGETHER=together, ROWS=rows, LANES=lanes, SPLIT=SPLIT,
+            self.x, self._weighted if weighted else self._parameters,
+            self._parameters if self.smoothed else self._ranks, self._top, self._share,
+            self._zeros, partial, n_rows, self.n_features, n_lanes,
+            GAUSSIAN=self.tables.gaussian, SMOOTHED=self.smoothed, EMPTY=empty,
+            TOGETHER=TOGETHER if self.tables.narrow else 1, ROWS=rows, LANES=lanes, SPLIT=SPLIT,
+            num_warps=8 if weighted else 4,
         )  # fmt: skip
         return partial
 
