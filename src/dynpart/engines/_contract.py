@@ -232,8 +232,16 @@ def best_of_starts(pursue_from: Callable[[int], C], rule: PursuitRule) -> C:
     return best
 
 
+Fold = Callable[..., tuple[Any, ...]]
+"""(rows, *arrays) -> arrays of the same shapes: what a batch of rows makes of what is known."""
+
+
 class NumpyEngine:
     """What engines that work on NumPy's arrays have in common: nothing has to be moved."""
+
+    def repeated(self, fold: Fold, n_rows: int, experts: Experts, rule: PursuitRule) -> Fold:
+        """The function as it is."""
+        return fold
 
     def hold(self, rows: NDArray) -> NDArray:
         """The rows as they are."""
@@ -258,6 +266,20 @@ class Engine(Protocol):
 
     def place(self, moments: ColumnMoments) -> ColumnMoments:
         """The same moments as the kind of arrays the engine returns, and learning works with."""
+
+    def repeated(self, fold: Fold, n_rows: int, experts: Experts, rule: PursuitRule) -> Fold:
+        """A function that does what `fold` does, which will be called a few times in a row.
+
+        Parameters
+        ----------
+        fold : callable
+            Asks for the codes of a batch by `rule`, and for sums, and calculates with them.
+        n_rows : int
+            Rows of every batch.
+        experts : Experts
+            Experts of the same size and range.
+        rule : PursuitRule
+        """
 
     def take(self, rows: Any, indices: NDArray[np.intp]) -> Any:
         """The rows with these indices."""

@@ -20,6 +20,8 @@ from torch import Tensor
 
 from dynpart.engines._contract import MARGIN, Experts, PursuitRule
 from dynpart.engines._torch_pursuit import levels
+from dynpart.engines._triton_codes import CHUNK as LISTED
+from dynpart.engines._triton_codes import list_kernel
 from dynpart.engines._triton_tables import lane_cost
 
 SPLIT = 128
@@ -123,7 +125,7 @@ def joined(mixture, other):
 
 @triton.jit
 def owners_kernel(
-    x, order, parameters, ranks, levels, top, share,
+    x, order, parameters, ranks, levels, members, count, top, share,
     n_rows, n_features, n_experts, stride, first_slot, n_slots, without,
     GAUSSIAN: tl.constexpr, SMOOTHED: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
@@ -131,9 +133,13 @@ def owners_kernel(
 
     Experts from `first_slot` on join those that the state knows of already.
     """
-    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    i = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    n_members = tl.load(count)
+    if tl.program_id(0) * ROWS >= n_members:
+        return
+    row = tl.load(members + i, mask=i < n_members, other=0)
     d = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
-    live = (row < n_rows)[:, None] & (d < n_features)[None, :]
+    live = (i < n_members)[:, None] & (d < n_features)[None, :]
     here = d[None, :] * n_rows + row[:, None]
     value = tl.load(x + here, mask=live, other=0).to(tl.float32)
     plane = n_experts * n_features
@@ -147,7 +153,7 @@ def owners_kernel(
         total = tl.zeros([ROWS, WIDTH], tl.float32) + n_experts
         mixture = tl.zeros([ROWS, WIDTH], tl.float32)
     for slot in range(first_slot, n_slots):
-        k = tl.load(order + row * stride + slot, mask=row < n_rows, other=-1)
+        k = tl.load(order + row * stride + slot, mask=i < n_members, other=-1)
         k = tl.where(slot == without, -1, k)
         there = k[:, None] * n_features + d[None, :]
         active = live & (k >= 0)[:, None]
@@ -199,7 +205,7 @@ def lift(
 
 @triton.jit
 def gains_kernel(
-    x, parameters, ranks, top, share, zeros, partial,
+    x, parameters, ranks, members, count, top, share, zeros, partial,
     n_rows, n_features, n_lanes,
     GAUSSIAN: tl.constexpr, SMOOTHED: tl.constexpr, EMPTY: tl.constexpr, TOGETHER: tl.constexpr,
     ROWS: tl.constexpr, LANES: tl.constexpr, SPLIT: tl.constexpr,
@@ -209,27 +215,30 @@ def gains_kernel(
     An expert alone gains its log-density. Under the smoothed rule, see `lift`: TOGETHER variables
     share a logarithm.
     """
-    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    i = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     lane = tl.program_id(1) * LANES + tl.arange(0, LANES)
     split = tl.program_id(2)
+    n_members = tl.load(count)
+    if tl.program_id(0) * ROWS >= n_members:
+        return
+    # Those beyond the last do as the last one, and are not kept.
+    row = tl.load(members + tl.minimum(i, n_members - 1))
     tile = tl.arange(0, ROWS)[:, None] * LANES + tl.arange(0, LANES)[None, :]
     # Zeros that are read make the compiler give neighbouring experts to a thread, which then
     # reads four of them at once.
     gain = tl.load(zeros + tile)
-    # Rows beyond the last do as the last one, and are not kept.
-    real = tl.minimum(row, n_rows - 1)
     begin = split * SPLIT
     end = tl.minimum(begin + SPLIT, n_features)
     if SMOOTHED and not EMPTY:
         whole = begin + (end - begin) // TOGETHER * TOGETHER
         for start in range(begin, whole, TOGETHER):
             more, above, totals, below = lift(
-                start, x, parameters, top, share, real, lane, n_rows, n_features, n_lanes, GAUSSIAN
+                start, x, parameters, top, share, row, lane, n_rows, n_features, n_lanes, GAUSSIAN
             )
             gain += more
             for u in tl.static_range(1, TOGETHER):
                 more, factor, total, divisor = lift(
-                    start + u, x, parameters, top, share, real, lane, n_rows, n_features, n_lanes,
+                    start + u, x, parameters, top, share, row, lane, n_rows, n_features, n_lanes,
                     GAUSSIAN,
                 )  # fmt: skip
                 gain += more
@@ -239,13 +248,13 @@ def gains_kernel(
             gain += tl.log2(above * totals[:, None] / below)
         for d in range(whole, end):
             more, above, total, below = lift(
-                d, x, parameters, top, share, real, lane, n_rows, n_features, n_lanes, GAUSSIAN
+                d, x, parameters, top, share, row, lane, n_rows, n_features, n_lanes, GAUSSIAN
             )
             gain += more + tl.log2(above * total[:, None] / below)
     else:
         plane = n_features * n_lanes
         for d in range(begin, end):
-            here = d * n_rows + real
+            here = d * n_rows + row
             there = d * n_lanes + lane
             value = tl.load(x + here).to(tl.float32)[:, None]
             first = tl.load(parameters + there)[None, :]
@@ -262,21 +271,23 @@ def gains_kernel(
                 rank = tl.load(ranks + there)[None, :]
                 gain += tl.where(rank < best, density - owned, 0.0)
     here = (split * n_rows + row[:, None]).to(tl.int64) * n_lanes + lane[None, :]
-    tl.store(partial + here, gain, mask=(row < n_rows)[:, None])
+    tl.store(partial + here, gain, mask=(i < n_members)[:, None])
 
 
 @triton.jit
 def total_kernel(
-    partial, gains, cost, order, unit, n_rows, n_lanes, n_splits, stride, step, place, min_active,
-    margin,
+    partial, members, count, gains, cost, order, running, unit, n_rows, n_lanes, n_splits, stride,
+    step, place, min_active, margin,
     CHOOSE: tl.constexpr, LANES: tl.constexpr,
 ):  # fmt: skip
     """Add up the parts of a row's gains, in order and in float64; keep them, or choose by them.
 
     The expert that gains most, or is in another place of that order, joins, if it earns its cost
-    or too few are active. A row that has stopped does not go on.
+    or too few are active; `running` says in which rows one did.
     """
-    row = tl.program_id(0)
+    if tl.program_id(0) >= tl.load(count):
+        return
+    row = tl.load(members + tl.program_id(0))
     lane = tl.arange(0, LANES)
     inside = lane < n_lanes
     total = tl.zeros([LANES], tl.float64)
@@ -286,16 +297,15 @@ def total_kernel(
     total *= unit
     if CHOOSE:
         total -= tl.load(cost + lane, mask=inside, other=float("inf"))
-        last = 0
         for slot in range(step):
-            last = tl.load(order + row * stride + slot)
-            total = tl.where(lane == last, -float("inf"), total)
+            total = tl.where(lane == tl.load(order + row * stride + slot), -float("inf"), total)
         best, k = tl.max(total, axis=0, return_indices=True)
         for _ in range(place):
             total = tl.where(lane == k, -float("inf"), total)
             best, k = tl.max(total, axis=0, return_indices=True)
-        if (last >= 0) & ((step < min_active) | (best > margin)):
-            tl.store(order + row * stride + step, k)
+        joins = (step < min_active) | (best > margin)
+        tl.store(running + row, joins.to(tl.int8))
+        tl.store(order + row * stride + step, tl.where(joins, k, -1))
     else:
         tl.store(gains + row * n_lanes + lane, total, mask=inside)
 
@@ -320,6 +330,9 @@ class KernelScore:
             self._weighted = tables.by_variable(tables.weighted, 1.0)
         else:
             self._ranks = tables.by_variable(tables.ranks.float(), float(tables.n_experts))
+        self._every = torch.arange(n_rows, dtype=torch.int32, device=x.device)
+        self._all = torch.full((1,), n_rows, dtype=torch.int32, device=x.device)
+        self._members, self._count = self._every, self._all
         lanes = min(LANES, tables.n_lanes)
         self._zeros = torch.zeros((TILE // lanes, lanes), device=x.device)
         self._top, self._share = torch.empty((2, *x.shape), dtype=torch.float32, device=x.device)
@@ -333,7 +346,8 @@ class KernelScore:
         rows, width = 8, 64
         grid = (triton.cdiv(self.shape[0], rows), triton.cdiv(self.n_features, width))
         owners_kernel[grid](
-            self.x, order, tables.parameters, tables.ranks, tables.levels, self._top, self._share,
+            self.x, order, tables.parameters, tables.ranks, tables.levels, self._members,
+            self._count, self._top, self._share,
             self.shape[0], self.n_features, tables.n_experts, order.stride(0), self._n_known,
             n_slots, without,
             GAUSSIAN=tables.gaussian, SMOOTHED=self.smoothed, ROWS=rows, WIDTH=width,
@@ -351,8 +365,8 @@ class KernelScore:
         partial = torch.empty(shape, dtype=torch.float32, device=self.x.device)
         gains_kernel[(triton.cdiv(n_rows, rows), n_lanes // lanes, n_splits)](
             self.x, self._weighted if weighted else self._parameters,
-            self._parameters if self.smoothed else self._ranks, self._top, self._share,
-            self._zeros, partial, n_rows, self.n_features, n_lanes,
+            self._parameters if self.smoothed else self._ranks, self._members, self._count,
+            self._top, self._share, self._zeros, partial, n_rows, self.n_features, n_lanes,
             GAUSSIAN=self.tables.gaussian, SMOOTHED=self.smoothed, EMPTY=empty,
             TOGETHER=TOGETHER if self.tables.narrow else 1, ROWS=rows, LANES=lanes, SPLIT=SPLIT,
             num_warps=8 if weighted else 4,
@@ -364,6 +378,7 @@ class KernelScore:
         gains: Tensor,
         cost: Tensor,
         order: Tensor,
+        running: Tensor,
         step: int,
         place: int,
         rule: PursuitRule | None,
@@ -372,16 +387,16 @@ class KernelScore:
         n_splits, n_rows, n_lanes = partial.shape
         unit = math.log(2.0) if self.smoothed and self._n_known else 1.0
         total_kernel[(n_rows,)](
-            partial, gains, cost, order, unit, n_rows, n_lanes, n_splits, order.stride(0), step,
-            place, rule.min_active if rule else 0, MARGIN, CHOOSE=rule is not None,
-            LANES=triton.next_power_of_2(n_lanes),
+            partial, self._members, self._count, gains, cost, order, running, unit, n_rows, n_lanes,
+            n_splits, order.stride(0), step, place, rule.min_active if rule else 0, MARGIN,
+            CHOOSE=rule is not None, LANES=triton.next_power_of_2(n_lanes),
         )  # fmt: skip
 
     def gains(self) -> Tensor:
         """Change of the score by each further expert, shape (n_rows, n_experts)."""
         shape = (self.shape[0], self.tables.n_lanes)
         gains = torch.empty(shape, dtype=torch.float64, device=self.x.device)
-        self._total(gains, gains, gains, 0, 0, None)
+        self._total(gains, gains, gains, gains, 0, 0, None)
         return gains[:, : self.shape[1]]
 
     def greedy(self, rule: PursuitRule, place: int = 0) -> Tensor:
@@ -391,18 +406,23 @@ class KernelScore:
 
         Returns
         -------
-        order : Tensor of shape (n_rows, max_active), int32
+        order : Tensor of shape (n_rows, n_steps), int32
         """
-        device = self.x.device
+        device, n_rows = self.x.device, self.shape[0]
         cost = lane_cost(rule, self.tables.n_lanes, device)
-        order = torch.full((self.shape[0], rule.max_active), -1, dtype=torch.int32, device=device)
+        order = torch.full((n_rows, rule.max_active), -1, dtype=torch.int32, device=device)
+        running = torch.empty(n_rows, dtype=torch.int8, device=device)
+        # Rows that have stopped are left out of all that follows.
+        self._members, self._count = self._every.clone(), self._all.clone()
         for step in range(rule.max_active):
             if step > 0:
                 self.compose(order[:, :step])
-            self._total(cost, cost, order, step, place if step == 0 else 0, rule)
-            if step >= rule.min_active and not (order[:, step] >= 0).any():
+            self._total(cost, cost, order, running, step, place if step == 0 else 0, rule)
+            list_kernel[(1,)](running, self._members, self._count, n_rows, CHUNK=LISTED)
+            if step >= rule.min_active and not self._count.any():
                 break
-        return order
+        self._members, self._count = self._every, self._all
+        return order[:, : step + 1].contiguous()
 
     def log_likelihood(self) -> Tensor:
         """Log P(x | h) of every row under the hard rule."""

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import torch
@@ -111,15 +110,6 @@ def tables_kernel(
 
 def lane_cost(rule: PursuitRule, n_lanes: int, device: Any) -> Tensor:
     """Costs of all lanes; those that only fill up can never be paid."""
-    if not rule.cost.any():
-        return _no_cost(len(rule.cost), n_lanes, device)
-    cost = torch.full((n_lanes,), torch.inf, dtype=torch.float64)
-    cost[: len(rule.cost)] = torch.as_tensor(rule.cost)
-    return cost.to(device)
-
-
-@lru_cache(maxsize=64)
-def _no_cost(n_experts: int, n_lanes: int, device: Any) -> Tensor:
-    cost = torch.full((n_lanes,), torch.inf, dtype=torch.float64)
-    cost[:n_experts] = 0.0
-    return cost.to(device)
+    cost = torch.full((n_lanes,), torch.inf, dtype=torch.float64, device=device)
+    cost[: len(rule.cost)] = torch.as_tensor(rule.cost) if rule.cost.any() else 0.0
+    return cost

@@ -21,6 +21,7 @@ from dynpart.engines._contract import (
     CodeSummary,
     Engine,
     Experts,
+    Fold,
     GradientSums,
     PursuitRule,
     ResponsibilitySums,
@@ -282,6 +283,10 @@ class BlocksEngine:
     def place(self, moments: ColumnMoments) -> ColumnMoments:
         """The moments as the other engine wants them."""
         return self.inner.place(moments)
+
+    def repeated(self, fold: Fold, n_rows: int, experts: Experts, rule: PursuitRule) -> Fold:
+        """The function as the other engine, which works on the batches, wants it."""
+        return self.inner.repeated(fold, n_rows, experts, rule)
 
     def take(self, rows: Rows, indices: NDArray[np.intp]) -> NDArray:
         """The rows with these ascending indices, in memory."""

@@ -22,6 +22,7 @@ from dynpart.arrays import is_tensor
 from dynpart.engines import _torch_sums
 from dynpart.engines._contract import (
     Experts,
+    Fold,
     GradientSums,
     PursuitRule,
     ResponsibilitySums,
@@ -36,6 +37,7 @@ from dynpart.engines._torch_pursuit import (
     levels,
     refine,
 )
+from dynpart.engines._torch_recording import Recording
 from dynpart.families import ColumnMoments
 from dynpart.families._moments import row_blocks
 
@@ -83,6 +85,7 @@ class TorchEngine:
         self.device = torch.empty(0, device=device).device
         self.kernels = _can_run_kernels(self.device) if kernels is None else kernels
         self._levels: tuple[Tensor, Tensor] | None = None
+        self._recording: Recording | None = None
 
     def place(self, moments: ColumnMoments) -> ColumnMoments:
         """The moments on the device, where sums are."""
@@ -97,6 +100,19 @@ class TorchEngine:
             if rows.nbytes > HELD_SHARE * free:
                 return rows
         return torch.as_tensor(rows, device=self.device)
+
+    def repeated(self, fold: Fold, n_rows: int, experts: Experts, rule: PursuitRule) -> Fold:
+        """On a GPU, and where kernels decide all on their own: recorded once, then replayed."""
+        known_to_suit = 2 * experts.log2_bound < RANGE and self._use_kernels(experts)
+        if self.device.type != "cuda" or not known_to_suit:
+            return fold
+        from dynpart.engines import _triton_binary
+
+        small = n_rows * rule.max_active < MANY_SLOTS and not rule.cost.any()
+        if not small or not _triton_binary.can_hold(experts, rule):
+            return fold
+        self._recording = Recording(fold, self._recording)
+        return self._recording
 
     def take(self, rows: Rows, indices: NDArray[np.intp]) -> Tensor:
         """The rows with these indices, on the device."""

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import reduce
-from operator import add
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dynpart.arrays import as_float64, namespace
-from dynpart.engines import Engine, Experts, GradientSums, PursuitRule, ResponsibilitySums
+from dynpart.arrays import as_float64, is_tensor, namespace, to_numpy
+from dynpart.engines import (
+    CodeSummary,
+    Engine,
+    Experts,
+    Fold,
+    GradientSums,
+    PursuitRule,
+    ResponsibilitySums,
+)
 from dynpart.families import ColumnMoments
 from dynpart.learning._connectivity import Neighbours
 from dynpart.learning._objective import joint_objective, penalised_objective
@@ -40,6 +45,8 @@ class IterationRecord:
         log2 expertise.
     step : Step
         What the plan asked for.
+
+    Numbers that a GPU has not told yet are tensors, until `LearnerState.read` asks for them.
     """
 
     iteration: int
@@ -65,6 +72,23 @@ class LearnerState:
 
     experts: Experts
     history: tuple[IterationRecord, ...] = ()
+
+    def read(self) -> LearnerState:
+        """The same with all numbers of the history at hand: waits for a GPU, once for all."""
+        untold = [record for record in self.history if is_tensor(record.joint)]
+        if not untold:
+            return self
+        tensors = [getattr(record, name) for record in untold for name in MEASURED]
+        numbers = to_numpy(namespace(tensors[0]).stack(tensors)).reshape(len(untold), -1)
+        told = [
+            replace(record, **dict(zip(MEASURED, row.tolist(), strict=True)))
+            for record, row in zip(untold, numbers, strict=True)
+        ]
+        return replace(self, history=(*self.history[: -len(untold)], *told))
+
+
+MEASURED = ("joint", "penalised", "mean_active", "opinion_change", "expertise_change")
+"""Numbers of a record that are computed where the rows are."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,17 +129,6 @@ class Journal(Protocol):
         """Take note of the state after an iteration of the current run."""
 
 
-class NoJournal:
-    """Remembers nothing."""
-
-    def begin(self, start: LearnerState) -> LearnerState:
-        """Begin where the run begins."""
-        return start
-
-    def note(self, state: LearnerState) -> None:
-        """Forget it."""
-
-
 def run(
     task: Task,
     plan: Plan,
@@ -123,19 +136,20 @@ def run(
     steps: list[Step],
     *,
     seed: int,
-    journal: Journal,
+    journal: Journal | None,
     report: Callable[[IterationRecord], None] | None = None,
 ) -> LearnerState:
     """Go through all steps, noting and reporting each iteration; return where that ends."""
-    state = journal.begin(start)
+    state = start if journal is None else journal.begin(start)
     if report is not None:
         for record in state.history[len(start.history) :]:
             report(record)
     for state in iterate(task, plan, state, steps, seed=seed):  # noqa: B020
-        journal.note(state)
+        if journal is not None:
+            journal.note(state.read())
         if report is not None:
-            report(state.history[-1])
-    return state
+            report(state.read().history[-1])
+    return state.read()
 
 
 def iterate(
@@ -156,50 +170,93 @@ def iterate(
 def _iteration(
     task: Task, plan: Plan, state: LearnerState, step: Step, rng: np.random.Generator
 ) -> LearnerState:
-    engine, moments, neighbours = task.engine, task.moments, task.neighbours
-    experts = state.experts
-    population = experts.family.population(moments)
-    summaries = []
-    earlier_evidence: GradientSums | None = None
-    earlier_sums: ResponsibilitySums | None = None
+    moments, before = task.moments, state.experts
+    xp = namespace(before.eta)
+    learn = _batch_learner(task, plan, step, before)
+    nothing, none_used = (xp.zeros_like(part) for part in (before.eta, before.log2_expertise))
+    known: tuple = (before.eta, before.log2_expertise)
+    known += (none_used, none_used, none_used, nothing, none_used[:, 0], none_used[0, 0])
     for rows in _batches(task, step, rng):
-        codes = engine.pursue(rows, experts, _rule(task, step, experts.n_experts))
-        summary = codes.summary(experts.n_experts)
-        summaries.append(summary)
-        for _ in range(step.n_updates):
-            evidence = engine.gradient_sums(rows, experts, codes)
-            if earlier_evidence is not None:
-                evidence = earlier_evidence + evidence
-            heard = evidence if neighbours is None else neighbours.evidence(evidence)
-            experts = update_expertise(experts, heard, plan, step, summary.n_rows)
-            sums = engine.responsibility_sums(rows, experts, codes)
-            if earlier_sums is not None:
-                sums = earlier_sums + sums
-            shared = (
-                sums if neighbours is None else neighbours.opinions(sums, population, plan.epsilon)
-            )
-            eta = experts.family.update(shared.weight, shared.statistics, population, plan.epsilon)
-            experts = replace(experts, eta=eta)
-        if step.memory > 0:
-            earlier_evidence = evidence.weighted(step.memory)
-            earlier_sums = sums.weighted(step.memory)
-    total = reduce(add, summaries)
-    before = state.experts
-    opinions = abs(experts.family.mean(experts.eta) - before.family.mean(before.eta)).mean()
-    scale = math.sqrt(moments.variance.mean()) or 1.0
+        known = learn(rows, *known)
+    eta, log2_expertise, *_, usage, log_likelihood = known
+    experts = Experts(before.family, eta, log2_expertise, step.log2_bound)
+    n_rows = moments.n_rows if step.n_rows is None else step.n_rows * step.n_batches
+    total = CodeSummary(n_rows, usage, log_likelihood)
+    population = before.family.population(moments)
+    opinions = abs(experts.family.mean(eta) - before.family.mean(before.eta)).mean()
+    scale = xp.sqrt(moments.variance.mean())
+
+    def told(value: Any) -> Any:
+        return value if is_tensor(value) else float(value)
+
     record = IterationRecord(
         iteration=len(state.history),
-        n_rows=total.n_rows,
-        joint=float(joint_objective(total)),
-        penalised=float(
+        n_rows=n_rows,
+        joint=told(joint_objective(total)),
+        penalised=told(
             penalised_objective(total, before, population, plan.epsilon, moments.n_rows)
         ),
-        mean_active=float(total.usage.sum() / total.n_rows),
-        opinion_change=float(opinions / scale),
-        expertise_change=float(abs(experts.log2_expertise - before.log2_expertise).mean()),
+        mean_active=told(usage.sum() / n_rows),
+        opinion_change=told(opinions / xp.where(scale > 0, scale, 1.0)),
+        expertise_change=told(abs(log2_expertise - before.log2_expertise).mean()),
         step=step,
     )
     return LearnerState(experts, (*state.history, record))
+
+
+def _batch_learner(task: Task, plan: Plan, step: Step, before: Experts) -> Fold:
+    """What a batch of rows teaches: codes, then expertise, then opinions.
+
+    The function takes and returns opinions and levels of expertise, the evidence and the sums that
+    the next batch is to remember, and the usage and log-likelihood of all batches so far.
+    """
+    engine, neighbours = task.engine, task.neighbours
+    family = before.family
+    population = family.population(task.moments)
+    rule = _rule(task, step, before.n_experts)
+    bound = max(before.log2_bound, step.log2_bound)
+
+    def learn(
+        rows: Any,
+        eta: Array,
+        log2_expertise: Array,
+        first: Array,
+        second: Array,
+        weight: Array,
+        statistics: Array,
+        usage: Array,
+        log_likelihood: float,
+    ) -> tuple[Any, ...]:
+        experts = Experts(family, eta, log2_expertise, bound)
+        earlier_evidence = GradientSums(first, second)
+        earlier_sums = ResponsibilitySums(weight, statistics)
+        codes = engine.pursue(rows, experts, rule)
+        summary = codes.summary(experts.n_experts)
+        for _ in range(step.n_updates):
+            evidence = earlier_evidence + engine.gradient_sums(rows, experts, codes)
+            heard = evidence if neighbours is None else neighbours.evidence(evidence)
+            experts = update_expertise(experts, heard, plan, step, summary.n_rows)
+            sums = earlier_sums + engine.responsibility_sums(rows, experts, codes)
+            shared = (
+                sums if neighbours is None else neighbours.opinions(sums, population, plan.epsilon)
+            )
+            opinions = family.update(shared.weight, shared.statistics, population, plan.epsilon)
+            experts = replace(experts, eta=opinions)
+        evidence, sums = evidence.weighted(step.memory), sums.weighted(step.memory)
+        return (
+            experts.eta,
+            experts.log2_expertise,
+            evidence.first,
+            evidence.second,
+            sums.weight,
+            sums.statistics,
+            usage + summary.usage,
+            log_likelihood + summary.log_likelihood,
+        )
+
+    if step.n_rows is None or step.n_batches == 1 or neighbours is not None:
+        return learn
+    return engine.repeated(learn, step.n_rows, replace(before, log2_bound=bound), rule)
 
 
 def _settled(record: IterationRecord, tol: float) -> bool:

@@ -86,7 +86,7 @@ def race(
     n_rows: int,
     *,
     seed: int,
-    journal: Journal,
+    journal: Journal | None,
     report: Callable[[IterationRecord], None] | None,
 ) -> tuple[LearnerState, list[Step], Adaptation]:
     """Search several times with every floor that the plan proposes, and keep one search.
@@ -100,7 +100,7 @@ def race(
     rows : object
         `n_rows` rows in the engine's hands, on which contenders are compared.
     n_rows, seed : int
-    journal : Journal
+    journal : Journal or None
     report : callable or None
         Told of the winner's iterations.
 

@@ -12,7 +12,6 @@ from dynpart.families import Family
 from dynpart.learning._learner import (
     IterationRecord,
     Journal,
-    NoJournal,
     Task,
     break_ties,
     run,
@@ -82,9 +81,7 @@ def fit_experts(
         moments.n_rows, len(moments.mean), n_experts, n_iter, task.min_active, task.max_active
     )
     fits = (
-        _single_fit(
-            task, plan, family, problem, int(restart_seed), rule, report, journal or NoJournal()
-        )
+        _single_fit(task, plan, family, problem, int(restart_seed), rule, report, journal)
         for restart_seed in np.random.SeedSequence(seed).generate_state(n_init)
     )
     return max(fits, key=lambda fit: fit.score)
@@ -98,7 +95,7 @@ def _single_fit(
     seed: int,
     rule: PursuitRule,
     report: Callable[[IterationRecord], None] | None,
-    journal: Journal,
+    journal: Journal | None,
 ) -> Fit:
     rows, n_rows = judging_rows(task, problem, np.random.default_rng(seed))
     state, steps, adaptation = race(
