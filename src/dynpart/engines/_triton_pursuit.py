@@ -32,6 +32,8 @@ TILE = 2048
 """Values (rows x experts) a program of the gains works on."""
 TOGETHER = 4
 """Variables that share a logarithm under the smoothed rule."""
+PATIENCE = 3
+"""Steps after which rows that have stopped are left out, and the GPU is asked whether any go on."""
 NARROW = 30
 """Octaves of expertise within which a product of that many factors can be represented."""
 LOG2_E = tl.constexpr(math.log2(math.e))
@@ -124,8 +126,22 @@ def joined(mixture, other):
 
 
 @triton.jit
+def packed(high, low):
+    """Two float32 numbers side by side in 64 bits: they are read together."""
+    high, low = high.to(tl.int32, bitcast=True), low.to(tl.int32, bitcast=True)
+    return (high.to(tl.int64) << 32) | (low.to(tl.int64) & 0xFFFFFFFF)
+
+
+@triton.jit
+def unpacked(pair):
+    """The two numbers of `packed`."""
+    high, low = (pair >> 32).to(tl.int32), pair.to(tl.int32)
+    return high.to(tl.float32, bitcast=True), low.to(tl.float32, bitcast=True)
+
+
+@triton.jit
 def owners_kernel(
-    x, order, parameters, ranks, levels, members, count, top, share,
+    x, order, parameters, ranks, levels, members, count, state,
     n_rows, n_features, n_experts, stride, first_slot, n_slots, without,
     GAUSSIAN: tl.constexpr, SMOOTHED: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
@@ -144,8 +160,7 @@ def owners_kernel(
     value = tl.load(x + here, mask=live, other=0).to(tl.float32)
     plane = n_experts * n_features
     if first_slot > 0:
-        total = tl.load(top + here, mask=live, other=0.0)
-        mixture = tl.load(share + here, mask=live, other=0.0)
+        total, mixture = unpacked(tl.load(state + here, mask=live, other=0))
     elif SMOOTHED:
         total = tl.zeros([ROWS, WIDTH], tl.float32)
         mixture = tl.zeros([ROWS, WIDTH], tl.float32) + LOWEST
@@ -174,13 +189,12 @@ def owners_kernel(
         else:
             total = tl.where(joins, rank, total)
             mixture = tl.where(joins, density, mixture)
-    tl.store(top + here, total, mask=live)
-    tl.store(share + here, mixture, mask=live)
+    tl.store(state + here, packed(total, mixture), mask=live)
 
 
 @triton.jit
 def lift(
-    d, x, weighted, top, share, row, lane, n_rows, n_features, n_lanes, GAUSSIAN: tl.constexpr
+    d, x, weighted, state, row, lane, n_rows, n_features, n_lanes, GAUSSIAN: tl.constexpr
 ):  # fmt: skip
     """What one variable brings to the gains under the smoothed rule: a sum and three factors.
 
@@ -191,21 +205,20 @@ def lift(
     there = d * n_lanes + lane
     plane = n_features * n_lanes
     value = tl.load(x + here).to(tl.float32)[:, None]
-    total = tl.load(top + here)
-    mixture = tl.load(share + here)[:, None]
+    total, mixture = unpacked(tl.load(state + here))
     first = tl.load(weighted + there)[None, :]
     second = tl.load(weighted + plane + there)[None, :]
     third = first
     if GAUSSIAN:
         third = tl.load(weighted + 2 * plane + there)[None, :]
     level = tl.load(weighted + 3 * plane + there)[None, :]
-    gap = log_density(value, first, second, third, GAUSSIAN) - mixture
+    gap = log_density(value, first, second, third, GAUSSIAN) - mixture[:, None]
     return tl.maximum(gap, 0.0), 1.0 + tl.exp2(-tl.abs(gap)), total, total[:, None] + level
 
 
 @triton.jit
 def gains_kernel(
-    x, parameters, ranks, members, count, top, share, zeros, partial,
+    x, parameters, ranks, members, count, state, zeros, partial,
     n_rows, n_features, n_lanes,
     GAUSSIAN: tl.constexpr, SMOOTHED: tl.constexpr, EMPTY: tl.constexpr, TOGETHER: tl.constexpr,
     ROWS: tl.constexpr, LANES: tl.constexpr, SPLIT: tl.constexpr,
@@ -233,12 +246,12 @@ def gains_kernel(
         whole = begin + (end - begin) // TOGETHER * TOGETHER
         for start in range(begin, whole, TOGETHER):
             more, above, totals, below = lift(
-                start, x, parameters, top, share, row, lane, n_rows, n_features, n_lanes, GAUSSIAN
+                start, x, parameters, state, row, lane, n_rows, n_features, n_lanes, GAUSSIAN
             )
             gain += more
             for u in tl.static_range(1, TOGETHER):
                 more, factor, total, divisor = lift(
-                    start + u, x, parameters, top, share, row, lane, n_rows, n_features, n_lanes,
+                    start + u, x, parameters, state, row, lane, n_rows, n_features, n_lanes,
                     GAUSSIAN,
                 )  # fmt: skip
                 gain += more
@@ -248,7 +261,7 @@ def gains_kernel(
             gain += tl.log2(above * totals[:, None] / below)
         for d in range(whole, end):
             more, above, total, below = lift(
-                d, x, parameters, top, share, row, lane, n_rows, n_features, n_lanes, GAUSSIAN
+                d, x, parameters, state, row, lane, n_rows, n_features, n_lanes, GAUSSIAN
             )
             gain += more + tl.log2(above * total[:, None] / below)
     else:
@@ -266,10 +279,9 @@ def gains_kernel(
             if EMPTY:
                 gain += density
             else:
-                best = tl.load(top + here)[:, None]
-                owned = tl.load(share + here)[:, None]
+                best, owned = unpacked(tl.load(state + here))
                 rank = tl.load(ranks + there)[None, :]
-                gain += tl.where(rank < best, density - owned, 0.0)
+                gain += tl.where(rank < best[:, None], density - owned[:, None], 0.0)
     here = (split * n_rows + row[:, None]).to(tl.int64) * n_lanes + lane[None, :]
     tl.store(partial + here, gain, mask=(i < n_members)[:, None])
 
@@ -303,7 +315,8 @@ def total_kernel(
         for _ in range(place):
             total = tl.where(lane == k, -float("inf"), total)
             best, k = tl.max(total, axis=0, return_indices=True)
-        joins = (step < min_active) | (best > margin)
+        goes_on = tl.load(running + row) > 0
+        joins = goes_on & ((step < min_active) | (best > margin))
         tl.store(running + row, joins.to(tl.int8))
         tl.store(order + row * stride + step, tl.where(joins, k, -1))
     else:
@@ -335,7 +348,7 @@ class KernelScore:
         self._members, self._count = self._every, self._all
         lanes = min(LANES, tables.n_lanes)
         self._zeros = torch.zeros((TILE // lanes, lanes), device=x.device)
-        self._top, self._share = torch.empty((2, *x.shape), dtype=torch.float32, device=x.device)
+        self._state = torch.empty(x.shape, dtype=torch.int64, device=x.device)
         self._n_known = 0
 
     def compose(self, order: Tensor, without: int = -1) -> None:
@@ -347,7 +360,7 @@ class KernelScore:
         grid = (triton.cdiv(self.shape[0], rows), triton.cdiv(self.n_features, width))
         owners_kernel[grid](
             self.x, order, tables.parameters, tables.ranks, tables.levels, self._members,
-            self._count, self._top, self._share,
+            self._count, self._state,
             self.shape[0], self.n_features, tables.n_experts, order.stride(0), self._n_known,
             n_slots, without,
             GAUSSIAN=tables.gaussian, SMOOTHED=self.smoothed, ROWS=rows, WIDTH=width,
@@ -366,7 +379,7 @@ class KernelScore:
         gains_kernel[(triton.cdiv(n_rows, rows), n_lanes // lanes, n_splits)](
             self.x, self._weighted if weighted else self._parameters,
             self._parameters if self.smoothed else self._ranks, self._members, self._count,
-            self._top, self._share, self._zeros, partial, n_rows, self.n_features, n_lanes,
+            self._state, self._zeros, partial, n_rows, self.n_features, n_lanes,
             GAUSSIAN=self.tables.gaussian, SMOOTHED=self.smoothed, EMPTY=empty,
             TOGETHER=TOGETHER if self.tables.narrow else 1, ROWS=rows, LANES=lanes, SPLIT=SPLIT,
             num_warps=8 if weighted else 4,
@@ -411,19 +424,21 @@ class KernelScore:
         device, n_rows = self.x.device, self.shape[0]
         cost = lane_cost(rule, self.tables.n_lanes, device)
         order = torch.full((n_rows, rule.max_active), -1, dtype=torch.int32, device=device)
-        running = torch.empty(n_rows, dtype=torch.int8, device=device)
+        running = torch.ones(n_rows, dtype=torch.int8, device=device)
         # Rows that have stopped are left out of all that follows.
         self._members, self._count = self._every.clone(), self._all.clone()
         for step in range(rule.max_active):
             if step > 0:
                 self.compose(order[:, :step])
             self._total(cost, cost, order, running, step, place if step == 0 else 0, rule)
-            list_kernel[(1,)](running, self._members, self._count, n_rows, CHUNK=LISTED)
-            if step >= rule.min_active and not self._count.any():
-                break
+            if (step + 1) % PATIENCE == 0:
+                list_kernel[(1,)](running, self._members, self._count, n_rows, CHUNK=LISTED)
+                if step >= rule.min_active and not self._count.any():
+                    break
         self._members, self._count = self._every, self._all
         return order[:, : step + 1].contiguous()
 
     def log_likelihood(self) -> Tensor:
         """Log P(x | h) of every row under the hard rule."""
-        return self._share.sum(dim=0, dtype=torch.float64)
+        share = self._state.view(torch.float32).view(*self._state.shape, 2)[..., 0]
+        return share.sum(dim=0, dtype=torch.float64)
