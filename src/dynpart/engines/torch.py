@@ -56,7 +56,7 @@ WIDEST_TABLE = 4096
 """More than the experts of a row that kernels keep side by side."""
 RANGE = 100
 """Octaves of expertise that kernels can represent."""
-MANY_SLOTS = 1 << 22
+MANY_SLOTS = 1 << 24
 """Slots of codes among which it pays to look for those that no row uses."""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -22,7 +23,7 @@ from dynpart.engines import (
 from dynpart.families import ColumnMoments
 from dynpart.learning._connectivity import Neighbours
 from dynpart.learning._objective import joint_objective, penalised_objective
-from dynpart.learning._plans import TINY, Plan, Step
+from dynpart.learning._plans import Plan, Step
 
 Array = NDArray[np.float64]
 
@@ -45,8 +46,6 @@ class IterationRecord:
         log2 expertise.
     step : Step
         What the plan asked for.
-
-    Numbers that a GPU has not told yet are tensors, until `LearnerState.read` asks for them.
     """
 
     iteration: int
@@ -60,35 +59,92 @@ class IterationRecord:
 
 
 @dataclass(frozen=True, eq=False)
+class UnreadRecord:
+    """What the numbers of a record are computed from, on a GPU that has not come so far yet.
+
+    Attributes
+    ----------
+    iteration : int
+    step : Step
+    before, after : Experts
+    codes : CodeSummary
+        Of all batches.
+    moments : ColumnMoments
+    epsilon : float
+    """
+
+    iteration: int
+    step: Step
+    before: Experts
+    after: Experts
+    codes: CodeSummary
+    moments: ColumnMoments
+    epsilon: float
+
+    def measures(self) -> list[Any]:
+        """Numbers of the record, from `joint` to `expertise_change`, where they are computed."""
+        before, after, codes, moments = self.before, self.after, self.codes, self.moments
+        xp, family = namespace(after.eta), before.family
+        population = family.population(moments)
+        moved = abs(family.mean(after.eta) - family.mean(before.eta)).mean()
+        scale = xp.sqrt(moments.variance.mean())
+        return [
+            joint_objective(codes),
+            penalised_objective(codes, before, population, self.epsilon, moments.n_rows),
+            codes.usage.sum() / codes.n_rows,
+            moved / xp.where(scale > 0, scale, 1.0),
+            abs(after.log2_expertise - before.log2_expertise).mean(),
+        ]
+
+    def record(self, measures: list[float]) -> IterationRecord:
+        """The record with these numbers."""
+        joint, penalised, mean_active, opinion_change, expertise_change = measures
+        return IterationRecord(
+            self.iteration,
+            self.codes.n_rows,
+            joint,
+            penalised,
+            mean_active,
+            opinion_change,
+            expertise_change,
+            self.step,
+        )
+
+
+@dataclass(frozen=True, eq=False)
 class LearnerState:
     """Where a run of the learner stands: all it takes to go on from here, to the last bit.
 
     Attributes
     ----------
     experts : Experts
-    history : tuple of IterationRecord
+    history : tuple of IterationRecord or UnreadRecord
         One record per finished iteration.
     """
 
     experts: Experts
-    history: tuple[IterationRecord, ...] = ()
+    history: tuple[IterationRecord | UnreadRecord, ...] = ()
+
+    def records(self) -> tuple[IterationRecord, ...]:
+        """The history with all its numbers: waits for a GPU, once for all of them."""
+        unread = [record for record in self.history if isinstance(record, UnreadRecord)]
+        measures = [number for record in unread for number in record.measures()]
+        if measures and is_tensor(measures[0]):
+            measures = to_numpy(namespace(measures[0]).stack(measures)).tolist()
+        numbers = iter(measures)
+        return tuple(
+            record
+            if isinstance(record, IterationRecord)
+            else record.record([float(next(numbers)) for _ in range(N_MEASURES)])
+            for record in self.history
+        )
 
     def read(self) -> LearnerState:
-        """The same with all numbers of the history at hand: waits for a GPU, once for all."""
-        untold = [record for record in self.history if is_tensor(record.joint)]
-        if not untold:
-            return self
-        tensors = [getattr(record, name) for record in untold for name in MEASURED]
-        numbers = to_numpy(namespace(tensors[0]).stack(tensors)).reshape(len(untold), -1)
-        told = [
-            replace(record, **dict(zip(MEASURED, row.tolist(), strict=True)))
-            for record, row in zip(untold, numbers, strict=True)
-        ]
-        return replace(self, history=(*self.history[: -len(untold)], *told))
+        """The same with a history that is read."""
+        return replace(self, history=self.records())
 
 
-MEASURED = ("joint", "penalised", "mean_active", "opinion_change", "expertise_change")
-"""Numbers of a record that are computed where the rows are."""
+N_MEASURES = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,14 +198,14 @@ def run(
     """Go through all steps, noting and reporting each iteration; return where that ends."""
     state = start if journal is None else journal.begin(start)
     if report is not None:
-        for record in state.history[len(start.history) :]:
+        for record in state.records()[len(start.history) :]:
             report(record)
     for state in iterate(task, plan, state, steps, seed=seed):  # noqa: B020
         if journal is not None:
             journal.note(state.read())
         if report is not None:
-            report(state.read().history[-1])
-    return state.read()
+            report(state.records()[-1])
+    return state
 
 
 def iterate(
@@ -161,7 +217,8 @@ def iterate(
     stopped goes on exactly as if it had not been.
     """
     for t in range(len(state.history), len(steps)):
-        if state.history and _settled(state.history[-1], task.tol):
+        last = state.history[-1] if state.history else None
+        if isinstance(last, IterationRecord) and _settled(last, task.tol):
             return
         state = _iteration(task, plan, state, steps[t], np.random.default_rng((seed, t)))
         yield state
@@ -179,29 +236,20 @@ def _iteration(
     for rows in _batches(task, step, rng):
         known = learn(rows, *known)
     eta, log2_expertise, *_, usage, log_likelihood = known
-    experts = Experts(before.family, eta, log2_expertise, step.log2_bound)
+    after = Experts(before.family, eta, log2_expertise, step.log2_bound)
     n_rows = moments.n_rows if step.n_rows is None else step.n_rows * step.n_batches
-    total = CodeSummary(n_rows, usage, log_likelihood)
-    population = before.family.population(moments)
-    opinions = abs(experts.family.mean(eta) - before.family.mean(before.eta)).mean()
-    scale = xp.sqrt(moments.variance.mean())
-
-    def told(value: Any) -> Any:
-        return value if is_tensor(value) else float(value)
-
-    record = IterationRecord(
+    unread = UnreadRecord(
         iteration=len(state.history),
-        n_rows=n_rows,
-        joint=told(joint_objective(total)),
-        penalised=told(
-            penalised_objective(total, before, population, plan.epsilon, moments.n_rows)
-        ),
-        mean_active=told(usage.sum() / n_rows),
-        opinion_change=told(opinions / xp.where(scale > 0, scale, 1.0)),
-        expertise_change=told(abs(log2_expertise - before.log2_expertise).mean()),
         step=step,
+        before=before,
+        after=after,
+        codes=CodeSummary(n_rows, usage, log_likelihood),
+        moments=moments,
+        epsilon=plan.epsilon,
     )
-    return LearnerState(experts, (*state.history, record))
+    state = LearnerState(after, (*state.history, unread))
+    # A GPU is not asked while there is more for it to do.
+    return state if is_tensor(eta) and step.n_rows is not None else state.read()
 
 
 def _batch_learner(task: Task, plan: Plan, step: Step, before: Experts) -> Fold:
@@ -283,7 +331,8 @@ def update_expertise(
     experts: Experts, evidence: GradientSums, plan: Plan, step: Step, n_rows: int
 ) -> Experts:
     """Section 2.2.3: more expertise where the likelihood wants it, less where it does not."""
-    moved = experts.log2_expertise + step.size * plan.expertise_change(evidence, n_rows)
+    change = plan.expertise_change(evidence, n_rows)
+    moved = experts.log2_expertise + (change if step.size == 1 else step.size * change)
     bound = step.log2_bound
     return replace(experts, log2_expertise=within_bound(moved, bound), log2_bound=bound)
 
@@ -293,9 +342,11 @@ def within_bound(log2_expertise: Array, bound: float) -> Array:
 
     Cutting them off instead would make ties, and an early order could never be overturned.
     """
+    if not math.isfinite(bound):
+        return log2_expertise
     xp = namespace(log2_expertise)
-    largest = xp.clip(xp.amax(xp.abs(log2_expertise), axis=0), TINY, None)
-    return log2_expertise * xp.clip(bound / largest, None, 1.0)
+    largest = xp.amax(xp.abs(log2_expertise), axis=0)
+    return log2_expertise * (bound / xp.clip(largest, bound, None))
 
 
 def break_ties(experts: Experts) -> Experts:

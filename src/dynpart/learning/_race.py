@@ -143,7 +143,7 @@ def race(
         contenders.append(Contender(floor, score, mean_active))
     assert best is not None
     if report is not None:
-        for record in best.history:
+        for record in best.records():
             report(record)
     winner = max(contenders, key=lambda contender: contender.score)
     return (

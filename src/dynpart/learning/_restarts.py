@@ -113,4 +113,4 @@ def _single_fit(
         plan.epsilon,
         problem.n_rows,
     )
-    return Fit(experts, codes, state.history, adaptation, float(score))
+    return Fit(experts, codes, state.records(), adaptation, float(score))
