@@ -11,23 +11,19 @@ batch. Terms are float32; no more than 128 of them are added before float64 take
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from dynpart.engines._contract import MARGIN, Experts, PursuitRule
-from dynpart.engines._torch_pursuit import levels
+from dynpart.engines._contract import MARGIN, PursuitRule
 from dynpart.engines._triton_codes import CHUNK as LISTED
 from dynpart.engines._triton_codes import list_kernel
-from dynpart.engines._triton_tables import lane_cost
+from dynpart.engines._triton_tables import LANES, Tables, lane_cost
 
 SPLIT = 128
 """Variables whose terms are added in float32."""
-LANES = 128
-"""Experts a program of the gains works on."""
 TILE = 2048
 """Values (rows x experts) a program of the gains works on."""
 TOGETHER = 4
@@ -39,74 +35,6 @@ NARROW = 30
 LOG2_E = tl.constexpr(math.log2(math.e))
 LOWEST = tl.constexpr(-1e30)
 """Stands for the logarithm of nothing."""
-
-
-@dataclass(frozen=True, eq=False)
-class Tables:
-    """Experts as kernels read them.
-
-    Attributes
-    ----------
-    parameters : Tensor of shape (3, n_experts, n_features), float32
-        What a log-density is made of: log P(0) and log P(1) - log P(0) for binary variables; mean,
-        half inverse variance and constant for Gaussian ones.
-    ranks : Tensor of shape (n_experts, n_features), uint8 or int16
-    levels : Tensor of shape (n_experts, n_features), float32
-    gaussian : bool
-    narrow : bool
-        Whether levels are known to lie within `NARROW` octaves.
-    """
-
-    parameters: Tensor
-    ranks: Tensor
-    levels: Tensor
-    gaussian: bool
-    narrow: bool
-
-    @classmethod
-    def of(cls, experts: Experts) -> Tables:
-        """Build the tables from experts held as tensors."""
-        eta, ranks = torch.as_tensor(experts.eta), torch.as_tensor(experts.ranks)
-        gaussian = experts.family.name == "gaussian"
-        if gaussian:
-            v = eta[1] - eta[0] * eta[0]
-            parts = [eta[0], 0.5 / v, -0.5 * torch.log(2 * math.pi * v)]
-        else:
-            off = torch.log1p(-eta[0])
-            parts = [off, torch.log(eta[0]) - off, off]
-        small = torch.uint8 if experts.n_experts < 256 else torch.int16
-        narrow = 2 * experts.log2_bound < NARROW
-        level = levels(experts).float()
-        return cls(torch.stack(parts).float(), ranks.to(small), level, gaussian, narrow)
-
-    @property
-    def weighted(self) -> Tensor:
-        """Parameters of log2 of level times density, and the level, (4, n_experts, n_features)."""
-        to_log2 = math.log2(math.e)
-        first, second, third = self.parameters
-        log2_level = torch.log2(self.levels)
-        if self.gaussian:
-            third = third * to_log2 + log2_level
-        else:
-            first = first * to_log2 + log2_level
-        return torch.stack([first, second * to_log2, third, self.levels])
-
-    @property
-    def n_experts(self) -> int:
-        return self.ranks.shape[0]
-
-    @property
-    def n_lanes(self) -> int:
-        """Experts with those that fill up the last program."""
-        if self.n_experts <= LANES:
-            return max(16, triton.next_power_of_2(self.n_experts))
-        return LANES * triton.cdiv(self.n_experts, LANES)
-
-    def by_variable(self, table: Tensor, fill: float) -> Tensor:
-        """A table as (..., n_features, n_lanes): all experts of a variable side by side."""
-        missing = self.n_lanes - self.n_experts
-        padded = torch.nn.functional.pad(table.mT, (0, missing), value=fill)
-        return padded.contiguous()
 
 
 @triton.jit
@@ -338,11 +266,6 @@ class KernelScore:
         self.x, self.tables, self.smoothed = x, tables, smoothed
         self.n_features, n_rows = x.shape
         self.shape = (n_rows, tables.n_experts)
-        self._parameters = tables.by_variable(tables.parameters, 0.0)
-        if smoothed:
-            self._weighted = tables.by_variable(tables.weighted, 1.0)
-        else:
-            self._ranks = tables.by_variable(tables.ranks.float(), float(tables.n_experts))
         self._every = torch.arange(n_rows, dtype=torch.int32, device=x.device)
         self._all = torch.full((1,), n_rows, dtype=torch.int32, device=x.device)
         self._members, self._count = self._every, self._all
@@ -373,16 +296,16 @@ class KernelScore:
         rows, lanes = self._zeros.shape
         n_splits = triton.cdiv(self.n_features, SPLIT)
         empty = self._n_known == 0
-        weighted = self.smoothed and not empty
+        tables, weighted = self.tables, self.smoothed and not empty
         shape = (n_splits, n_rows, n_lanes)
         partial = torch.empty(shape, dtype=torch.float32, device=self.x.device)
         gains_kernel[(triton.cdiv(n_rows, rows), n_lanes // lanes, n_splits)](
-            self.x, self._weighted if weighted else self._parameters,
-            self._parameters if self.smoothed else self._ranks, self._members, self._count,
-            self._state, self._zeros, partial, n_rows, self.n_features, n_lanes,
-            GAUSSIAN=self.tables.gaussian, SMOOTHED=self.smoothed, EMPTY=empty,
-            TOGETHER=TOGETHER if self.tables.narrow else 1, ROWS=rows, LANES=lanes, SPLIT=SPLIT,
-            num_warps=8 if weighted else 4,
+            self.x, tables.weighted if weighted else tables.parameters_by_variable,
+            tables.ranks_by_variable, self._members, self._count, self._state, self._zeros, partial,
+            n_rows, self.n_features, n_lanes,
+            GAUSSIAN=tables.gaussian, SMOOTHED=self.smoothed, EMPTY=empty,
+            TOGETHER=TOGETHER if tables.log2_range < NARROW else 1, ROWS=rows, LANES=lanes,
+            SPLIT=SPLIT, num_warps=8 if weighted else 4,
         )  # fmt: skip
         return partial
 

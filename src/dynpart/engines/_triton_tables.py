@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -15,7 +17,13 @@ from torch import Tensor
 from dynpart.engines._contract import Experts, PursuitRule
 
 WIDTH = 4
-"""Variables of a program that builds tables."""
+"""Variables of a program that builds tables of binary variables."""
+LANES = 128
+"""Experts that a program works on, if there are as many."""
+TILE = 1024
+"""Values (experts x variables) of a program that builds tables of any family."""
+LOG2_E = tl.constexpr(math.log2(math.e))
+TWO_PI = tl.constexpr(2 * math.pi)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +65,7 @@ class BinaryTables:
         if smoothed:
             level = torch.empty((n_experts, n_features), device=device)
             level_by_variable = torch.empty((n_features, n_lanes), device=device)
-        tables_kernel[(triton.cdiv(n_features, WIDTH),)](
+        binary_tables_kernel[(triton.cdiv(n_features, WIDTH),)](
             eta.contiguous(), log2_expertise.contiguous(), density, ranks, by_variable,
             ranks_by_variable, level, level_by_variable, n_features, n_experts,
             SMOOTHED=smoothed, LANES=n_lanes, WIDTH=WIDTH,
@@ -70,7 +78,7 @@ class BinaryTables:
 
 
 @triton.jit
-def tables_kernel(
+def binary_tables_kernel(
     mu, log2_expertise, density, ranks, by_variable, ranks_by_variable, level, level_by_variable,
     n_features, n_experts,
     SMOOTHED: tl.constexpr, LANES: tl.constexpr, WIDTH: tl.constexpr,
@@ -106,6 +114,128 @@ def tables_kernel(
     tl.store(density + plane + here, on.to(tl.float32), mask=known)
     tl.store(by_variable + there, by_off.to(tl.float32), mask=inside)
     tl.store(by_variable + plane_by_variable + there, by_on.to(tl.float32), mask=inside)
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """Experts of any family as the kernels read them, by expert and by variable.
+
+    Attributes
+    ----------
+    parameters : Tensor of shape (3, n_experts, n_features), float32
+        What a log-density is made of: log P(0) and log P(1) - log P(0) for binary variables; mean,
+        half inverse variance and constant for Gaussian ones.
+    ranks : Tensor of shape (n_experts, n_features), uint8 or int16
+    levels : Tensor of shape (n_experts, n_features), float32
+        Levels of expertise relative to each variable's highest.
+    parameters_by_variable : Tensor of shape (3, n_features, n_lanes), float32
+    ranks_by_variable : Tensor of shape (n_features, n_lanes), float32
+    weighted : Tensor of shape (4, n_features, n_lanes), float32
+        Parameters of the log2 of level times density, and the level, for the smoothed rule.
+    gaussian : bool
+    log2_range : float
+        Octaves within which the levels are known to lie.
+    """
+
+    parameters: Tensor
+    ranks: Tensor
+    levels: Tensor
+    parameters_by_variable: Tensor
+    ranks_by_variable: Tensor
+    weighted: Tensor
+    gaussian: bool
+    log2_range: float
+
+    @classmethod
+    def of(cls, experts: Experts, *, smoothed: bool) -> Tables:
+        """Build the tables from experts held as tensors."""
+        eta, log2_expertise = torch.as_tensor(experts.eta), torch.as_tensor(experts.log2_expertise)
+        n_experts, n_features = log2_expertise.shape
+        lanes = min(LANES, max(16, triton.next_power_of_2(n_experts)))
+        n_lanes = lanes * triton.cdiv(n_experts, lanes)
+        gaussian = experts.family.name == "gaussian"
+        small = torch.uint8 if n_experts < 256 else torch.int16
+        new = partial(torch.empty, dtype=torch.float32, device=eta.device)
+        tables = cls(
+            parameters=new((3, n_experts, n_features)),
+            ranks=new((n_experts, n_features), dtype=small),
+            levels=new((n_experts, n_features)),
+            parameters_by_variable=new((3, n_features, n_lanes)),
+            ranks_by_variable=new((n_features, n_lanes)),
+            weighted=new((4, n_features, n_lanes) if smoothed else (0,)),
+            gaussian=gaussian,
+            log2_range=2 * experts.log2_bound,
+        )
+        width = TILE // lanes
+        tables_kernel[(triton.cdiv(n_features, width), n_lanes // lanes)](
+            eta.contiguous(), log2_expertise.contiguous(), tables.parameters, tables.ranks,
+            tables.levels, tables.parameters_by_variable, tables.ranks_by_variable,
+            tables.weighted, n_features, n_experts, n_lanes,
+            GAUSSIAN=gaussian, SMOOTHED=smoothed, LANES=lanes, WIDTH=width,
+        )  # fmt: skip
+        return tables
+
+    @property
+    def n_experts(self) -> int:
+        return self.ranks.shape[0]
+
+    @property
+    def n_lanes(self) -> int:
+        """Experts with those that fill up the last program."""
+        return self.ranks_by_variable.shape[1]
+
+
+@triton.jit
+def tables_kernel(
+    eta, log2_expertise, parameters, ranks, levels, parameters_by_variable, ranks_by_variable,
+    weighted, n_features, n_experts, n_lanes,
+    GAUSSIAN: tl.constexpr, SMOOTHED: tl.constexpr, LANES: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
+    """All that the kernels want to know of LANES experts and WIDTH variables."""
+    k = (tl.program_id(1) * LANES + tl.arange(0, LANES))[:, None]
+    d = (tl.program_id(0) * WIDTH + tl.arange(0, WIDTH))[None, :]
+    inside = d < n_features
+    known = (k < n_experts) & inside
+    here, there = k * n_features + d, d * n_lanes + k
+    mine = tl.load(log2_expertise + here, mask=known, other=0.0)
+    rank = tl.zeros([LANES, WIDTH], tl.int32)
+    highest = tl.zeros([1, WIDTH], tl.float64) - float("inf")
+    for j in range(n_experts):
+        other = tl.load(log2_expertise + j * n_features + d, mask=inside, other=0.0)
+        highest = tl.maximum(highest, other)
+        rank += ((other > mine) | ((other == mine) & (k > j))).to(tl.int32)
+    mean = tl.load(eta + here, mask=known, other=0.5)
+    plane, plane_by_variable = n_experts * n_features, n_features * n_lanes
+    if GAUSSIAN:
+        variance = tl.load(eta + plane + here, mask=known, other=1.25) - mean * mean
+        first, second, third = mean, 0.5 / variance, -0.5 * tl.log(variance * TWO_PI)
+    else:
+        first = tl.log(1.0 - mean)
+        second = tl.log(mean) - first
+        third = first
+    log2_level = mine - highest
+    level = tl.exp2(log2_level).to(tl.float32)
+    tl.store(ranks + here, rank.to(ranks.dtype.element_ty), mask=known)
+    tl.store(levels + here, level, mask=known)
+    tl.store(parameters + here, first.to(tl.float32), mask=known)
+    tl.store(parameters + plane + here, second.to(tl.float32), mask=known)
+    tl.store(parameters + 2 * plane + here, third.to(tl.float32), mask=known)
+    # Lanes without an expert stay within range, and are never chosen.
+    out = parameters_by_variable + there
+    tl.store(ranks_by_variable + there, rank.to(tl.float32), mask=inside)
+    tl.store(out, first.to(tl.float32), mask=inside)
+    tl.store(out + plane_by_variable, second.to(tl.float32), mask=inside)
+    tl.store(out + 2 * plane_by_variable, third.to(tl.float32), mask=inside)
+    if SMOOTHED:
+        out = weighted + there
+        if GAUSSIAN:
+            third = third * LOG2_E + log2_level
+        else:
+            first = first * LOG2_E + log2_level
+        tl.store(out, first.to(tl.float32), mask=inside)
+        tl.store(out + plane_by_variable, (second * LOG2_E).to(tl.float32), mask=inside)
+        tl.store(out + 2 * plane_by_variable, third.to(tl.float32), mask=inside)
+        tl.store(out + 3 * plane_by_variable, level, mask=inside)
 
 
 def lane_cost(rule: PursuitRule, n_lanes: int, device: Any) -> Tensor:

@@ -264,8 +264,8 @@ def _prepared(x: Any, experts: Experts) -> Any:
     """Rows as kernels read them: uint8 where binary, else float32 relative to the centre."""
     if experts.family.name == "bernoulli":
         return x.contiguous().to(torch.uint8)
-    statistics: Any = experts.family.statistics(x)
-    return statistics[0].float().contiguous()
+    family: Any = experts.family
+    return torch.sub(x, family.centre, out=torch.empty(x.shape, device=x.device))
 
 
 Pursue = Callable[[Tensor, int], tuple[Tensor, Tensor]]
@@ -284,15 +284,15 @@ def _plain_pursuit(experts: Experts, rule: PursuitRule) -> Pursue:
 
 def _kernel_pursuit(experts: Experts, rule: PursuitRule) -> Pursue:
     from dynpart.engines import _triton_binary
-    from dynpart.engines._triton_pursuit import KernelScore, Tables
-    from dynpart.engines._triton_tables import BinaryTables
+    from dynpart.engines._triton_pursuit import KernelScore
+    from dynpart.engines._triton_tables import BinaryTables, Tables
 
     refines = bool(rule.n_swaps or rule.prune)
     binary = _triton_binary.can_hold(experts, rule)
     if binary:
         binary_tables = BinaryTables.of(experts, smoothed=rule.smoothed)
     if refines or not binary:
-        tables = Tables.of(experts)
+        tables = Tables.of(experts, smoothed=rule.smoothed)
 
     def pursue(x: Tensor, place: int) -> tuple[Tensor, Tensor]:
         x = _prepared(x, experts)
