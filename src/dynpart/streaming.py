@@ -26,6 +26,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from dynpart.arrays import namespace
 from dynpart.engines import (
     CodeSummary,
     Engine,
@@ -225,7 +226,8 @@ class Averages:
 
     def as_sums(self) -> ResponsibilitySums:
         """Sums over as many rows as the averages are worth."""
-        return ResponsibilitySums(self.n_rows * self.weight, self.n_rows * self.statistics)
+        stacked = namespace(self.weight).stack([self.weight, *self.statistics])
+        return ResponsibilitySums(self.n_rows * stacked)
 
 
 @dataclass(frozen=True, eq=False)

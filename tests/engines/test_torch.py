@@ -257,10 +257,12 @@ def test_chunks_and_streams_change_nothing(monkeypatch, family):
     sums = engine.gradient_sums(held, experts, whole)
     monkeypatch.setattr(torch_module, "CPU_BYTES", 200_000)
     monkeypatch.setattr(torch_module, "WORK_SHARE", 1e-6)
+    by_pieces = TorchEngine(DEVICE)
+    assert len(list(by_pieces._chunks(rows, 18_000))) > 1
     for kind in (held, rows):
-        pieces = engine.pursue(kind, experts, rule)
+        pieces = by_pieces.pursue(kind, experts, rule)
         assert bool((pieces.order == whole.order).all())
-        again = engine.gradient_sums(kind, experts, pieces)
+        again = by_pieces.gradient_sums(kind, experts, pieces)
         torch.testing.assert_close(again.first, sums.first, rtol=1e-9, atol=1e-9)
         torch.testing.assert_close(again.second, sums.second, rtol=1e-9, atol=1e-9)
     taken = engine.take(rows, np.array([3, 5]))

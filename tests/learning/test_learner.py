@@ -128,7 +128,7 @@ def test_opinions_listen_to_the_neighbourhood_where_an_expert_has_seen_little():
     graph = check_connectivity(grid_to_graph(1, 9), 9)
     weight = np.full((1, 9), 1000.0)
     weight[0, 4] = 0.0
-    sums = ResponsibilitySums(weight, (0.9 * weight)[None])
+    sums = ResponsibilitySums(np.stack([weight, 0.9 * weight]))
     heard = Neighbours(graph, 2.0).opinions(sums, np.full((1, 9), 0.1), 1.0)
     opinion = (heard.statistics / heard.weight)[0, 0]
     assert opinion[4] > 0.85

@@ -62,15 +62,15 @@ def test_small_problems_race_and_large_ones_follow_the_rule():
 
 def test_evidence_counts_in_its_own_standard_errors():
     first = np.array([[4.0, 1.0, -8.0, 0.0]])
-    evidence = GradientSums(first, np.array([[4.0, 1.0, 1.0, 0.0]]))
+    evidence = GradientSums(np.stack([first, np.array([[4.0, 1.0, 1.0, 0.0]])]))
     change = Annealed(certainty=2.0, factor=2.0).expertise_change(evidence, 10)
     np.testing.assert_allclose(change, [[1.0, 0.5, -1.0, 0.0]])
-    scaled = GradientSums(1e6 * first, 1e12 * evidence.second)
+    scaled = GradientSums(np.stack([1e6 * first, 1e12 * evidence.second]))
     np.testing.assert_allclose(Annealed().expertise_change(scaled, 10), change)
 
 
 @pytest.mark.parametrize("factor", [2.0, 8.0])
 def test_paper_moves_by_the_sign_and_leaves_still_gradients(factor):
-    evidence = GradientSums(np.array([[5.0, -0.1, 1e-9]]), np.ones((1, 3)))
+    evidence = GradientSums(np.stack([np.array([[5.0, -0.1, 1e-9]]), np.ones((1, 3))]))
     change = Paper(factor=factor).expertise_change(evidence, 100)
     np.testing.assert_allclose(change, np.log2(factor) * np.array([[1, -1, 0]]))

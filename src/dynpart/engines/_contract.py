@@ -171,39 +171,44 @@ class Codes:
 
 
 @dataclass(frozen=True, eq=False)
-class GradientSums:
-    """Sums over rows of g = d log P / d log e_k and of g^2, each (n_experts, n_features)."""
+class RowSums:
+    """Sums over rows, one beside the other in an array of shape (n_sums, n_experts, n_features).
 
-    first: Array
-    second: Array
-
-    def __add__(self, other: GradientSums) -> GradientSums:
-        return GradientSums(self.first + other.first, self.second + other.second)
-
-    def weighted(self, weight: float) -> GradientSums:
-        """The sums as if every row counted this much."""
-        return GradientSums(weight * self.first, weight * self.second)
-
-
-@dataclass(frozen=True, eq=False)
-class ResponsibilitySums:
-    """Sums over rows of r and of r T(x).
-
-    Attributes
-    ----------
-    weight : ndarray of shape (n_experts, n_features)
-    statistics : ndarray of shape (n_statistics, n_experts, n_features)
+    Those of two sets of rows add up to those of both.
     """
 
-    weight: Array
-    statistics: Array
+    array: Array
 
-    def __add__(self, other: ResponsibilitySums) -> ResponsibilitySums:
-        return ResponsibilitySums(self.weight + other.weight, self.statistics + other.statistics)
+    def __add__(self, other: Self) -> Self:
+        return type(self)(self.array + other.array)
 
-    def weighted(self, weight: float) -> ResponsibilitySums:
+    def weighted(self, weight: float) -> Self:
         """The sums as if every row counted this much."""
-        return ResponsibilitySums(weight * self.weight, weight * self.statistics)
+        return type(self)(weight * self.array)
+
+
+class GradientSums(RowSums):
+    """Sums over rows of g = d log P / d log e_k and of g^2, each (n_experts, n_features)."""
+
+    @property
+    def first(self) -> Array:
+        return self.array[0]
+
+    @property
+    def second(self) -> Array:
+        return self.array[1]
+
+
+class ResponsibilitySums(RowSums):
+    """Sums over rows of r, (n_experts, n_features), and of r T(x), one for each statistic."""
+
+    @property
+    def weight(self) -> Array:
+        return self.array[0]
+
+    @property
+    def statistics(self) -> Array:
+        return self.array[1:]
 
 
 class SomeCodes(Protocol):

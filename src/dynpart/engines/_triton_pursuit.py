@@ -24,8 +24,10 @@ from dynpart.engines._triton_tables import LANES, Tables, lane_cost
 
 SPLIT = 128
 """Variables whose terms are added in float32."""
-TILE = 2048
+TILE = 4096
 """Values (rows x experts) a program of the gains works on."""
+SMOOTHED_TILE = 1024
+"""The same under the smoothed rule, which needs more registers for each."""
 TOGETHER = 4
 """Variables that share a logarithm under the smoothed rule."""
 PATIENCE = 3
@@ -270,7 +272,8 @@ class KernelScore:
         self._all = torch.full((1,), n_rows, dtype=torch.int32, device=x.device)
         self._members, self._count = self._every, self._all
         lanes = min(LANES, tables.n_lanes)
-        self._zeros = torch.zeros((TILE // lanes, lanes), device=x.device)
+        tile = SMOOTHED_TILE if smoothed else TILE
+        self._zeros = torch.zeros((tile // lanes, lanes), device=x.device)
         self._state = torch.empty(x.shape, dtype=torch.int64, device=x.device)
         self._n_known = 0
 
@@ -305,7 +308,7 @@ class KernelScore:
             n_rows, self.n_features, n_lanes,
             GAUSSIAN=tables.gaussian, SMOOTHED=self.smoothed, EMPTY=empty,
             TOGETHER=TOGETHER if tables.log2_range < NARROW else 1, ROWS=rows, LANES=lanes,
-            SPLIT=SPLIT, num_warps=8 if weighted else 4,
+            SPLIT=SPLIT, num_warps=4,
         )  # fmt: skip
         return partial
 
@@ -350,13 +353,15 @@ class KernelScore:
         running = torch.ones(n_rows, dtype=torch.int8, device=device)
         # Rows that have stopped are left out of all that follows.
         self._members, self._count = self._every.clone(), self._all.clone()
+        # While a recording is made, nothing can be asked: then all steps are gone through.
+        asks = device.type != "cuda" or not torch.cuda.is_current_stream_capturing()
         for step in range(rule.max_active):
             if step > 0:
                 self.compose(order[:, :step])
             self._total(cost, cost, order, running, step, place if step == 0 else 0, rule)
             if (step + 1) % PATIENCE == 0:
                 list_kernel[(1,)](running, self._members, self._count, n_rows, CHUNK=LISTED)
-                if step >= rule.min_active and not self._count.any():
+                if asks and step >= rule.min_active and not self._count.any():
                     break
         self._members, self._count = self._every, self._all
         return order[:, : step + 1].contiguous()

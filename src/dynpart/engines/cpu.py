@@ -119,7 +119,7 @@ class CpuEngine(NumpyEngine):
         else:
             return ReferenceEngine().gradient_sums(rows, experts, codes)
         tile = _expertise_tiles(experts, [*experts.eta], fill)
-        return GradientSums(*self._sums(kernel, rows, experts, codes, tile, 2))
+        return GradientSums(self._sums(kernel, rows, experts, codes, tile, 2))
 
     def responsibility_sums(
         self, rows: NDArray, experts: Experts, codes: Codes
@@ -128,8 +128,7 @@ class CpuEngine(NumpyEngine):
         tile = _expertise_tiles(experts, [], [])
         n_sums = 1 + experts.family.n_statistics
         kernel = _cpu_sums.responsibility_sums
-        sums = self._sums(kernel, rows, experts, codes, tile, n_sums)
-        return ResponsibilitySums(sums[0], sums[1:])
+        return ResponsibilitySums(self._sums(kernel, rows, experts, codes, tile, n_sums))
 
     def _sums(
         self,

@@ -50,7 +50,7 @@ class ReferenceEngine(NumpyEngine):
             r, T = _responsibilities_and_statistics(rows, experts, codes, block)
             eta = compose_smoothed(experts.eta, r)
             g = experts.family.expertise_gradient(T[:, :, None], eta[:, :, None], experts.eta, r)
-            return GradientSums(g.sum(axis=0), (g * g).sum(axis=0))
+            return GradientSums(np.stack([g.sum(axis=0), (g * g).sum(axis=0)]))
 
         return reduce(add, map(of_block, _blocks(rows, experts)))
 
@@ -61,7 +61,8 @@ class ReferenceEngine(NumpyEngine):
 
         def of_block(block: slice) -> ResponsibilitySums:
             r, T = _responsibilities_and_statistics(rows, experts, codes, block)
-            return ResponsibilitySums(r.sum(axis=0), np.einsum("nkd,snd->skd", r, T))
+            weighted = np.einsum("nkd,snd->skd", r, T)
+            return ResponsibilitySums(np.stack([r.sum(axis=0), *weighted]))
 
         return reduce(add, map(of_block, _blocks(rows, experts)))
 

@@ -56,6 +56,8 @@ WIDEST_TABLE = 4096
 """More than the experts of a row that kernels keep side by side."""
 RANGE = 100
 """Octaves of expertise that kernels can represent."""
+MOST_STEPS = 64
+"""Steps of a pursuit, each of them some operations, that are not too many to record."""
 MANY_SLOTS = 1 << 24
 """Slots of codes among which it pays to look for those that no row uses."""
 
@@ -84,6 +86,10 @@ class TorchEngine:
             device = "cuda" if torch.cuda.is_available() else "cpu"
         self.device = torch.empty(0, device=device).device
         self.kernels = _can_run_kernels(self.device) if kernels is None else kernels
+        self._n_bytes = CPU_BYTES
+        if self.device.type == "cuda":
+            total = torch.cuda.get_device_properties(self.device).total_memory
+            self._n_bytes = int(WORK_SHARE * total)
         self._levels: tuple[Tensor, Tensor] | None = None
         self._recording: Recording | None = None
 
@@ -108,8 +114,8 @@ class TorchEngine:
             return fold
         from dynpart.engines import _triton_binary
 
-        small = n_rows * rule.max_active < MANY_SLOTS and not rule.cost.any()
-        if not small or not _triton_binary.can_hold(experts, rule):
+        short = _triton_binary.can_hold(experts, rule) or rule.max_active <= MOST_STEPS
+        if not short or rule.cost.any() or n_rows * rule.max_active >= MANY_SLOTS:
             return fold
         self._recording = Recording(fold, self._recording)
         return self._recording
@@ -145,12 +151,11 @@ class TorchEngine:
 
     def gradient_sums(self, rows: Rows, experts: Experts, codes: Any) -> GradientSums:
         """Sums of g = d log P / d log e_k and g^2 in the smoothed composition (appendix A)."""
-        return GradientSums(*self._sums("gradient_sums", rows, experts, codes))
+        return GradientSums(self._sums("gradient_sums", rows, experts, codes))
 
     def responsibility_sums(self, rows: Rows, experts: Experts, codes: Any) -> ResponsibilitySums:
         """Sums of r and r T(x) for the averages of eq. 5 and 6."""
-        sums: Any = self._sums("responsibility_sums", rows, experts, codes)
-        return ResponsibilitySums(sums[0], sums[1:])
+        return ResponsibilitySums(self._sums("responsibility_sums", rows, experts, codes))
 
     def _sums(self, what: str, rows: Rows, experts: Experts, codes: TorchCodes) -> Any:
         here = self._here(experts)
@@ -195,13 +200,8 @@ class TorchEngine:
     def _chunks(self, rows: Rows, row_bytes: int) -> Iterator[tuple[slice, Tensor]]:
         """Rows on the device, as many at a time as leave room to work on them."""
         n_rows, n_features = rows.shape
-        if self.device.type == "cuda":
-            total = torch.cuda.get_device_properties(self.device).total_memory
-            n_bytes = int(WORK_SHARE * total)
-        else:
-            n_bytes = CPU_BYTES
         most = max(1, MOST_VALUES // max(n_features, WIDEST_TABLE))
-        size = max(1, min(n_bytes // max(1, row_bytes), most))
+        size = max(1, min(self._n_bytes // max(1, row_bytes), most))
         blocks = row_blocks(n_rows, 1, values=size)
         if isinstance(rows, Tensor):
             return ((block, rows[block].to(self.device)) for block in blocks)

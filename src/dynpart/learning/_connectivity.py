@@ -42,18 +42,20 @@ class Neighbours:
 
     def evidence(self, sums: GradientSums) -> GradientSums:
         """Evidence as the neighbourhood has it."""
-        return GradientSums(self._diffuse(sums.first), self._diffuse(sums.second))
+        diffused = [self._diffuse(sums.first), self._diffuse(sums.second)]
+        return GradientSums(namespace(sums.array).stack(diffused))
 
     def opinions(
         self, sums: ResponsibilitySums, population: Array, epsilon: float
     ) -> ResponsibilitySums:
         """Sums with some rows more, in which every value is what the neighbourhood thinks."""
         diffuse = self._diffuse_opinions
-        weight, statistics = sums.weight, copied(sums.statistics)
+        weight, more = sums.weight, copied(sums.array)
         nearby = diffuse(weight) + epsilon
-        for own, average in zip(statistics, population, strict=True):
+        more[0] += HEARSAY
+        for own, average in zip(more[1:], population, strict=True):
             own += HEARSAY * (average + diffuse(own - weight * average) / nearby)
-        return ResponsibilitySums(weight + HEARSAY, statistics)
+        return ResponsibilitySums(more)
 
 
 def neighbourly(connectivity: Any, n_features: int) -> Neighbours | None:

@@ -230,9 +230,10 @@ def _iteration(
     moments, before = task.moments, state.experts
     xp = namespace(before.eta)
     learn = _batch_learner(task, plan, step, before)
-    nothing, none_used = (xp.zeros_like(part) for part in (before.eta, before.log2_expertise))
-    known: tuple = (before.eta, before.log2_expertise)
-    known += (none_used, none_used, none_used, nothing, none_used[:, 0], none_used[0, 0])
+    nothing = xp.zeros_like(before.log2_expertise)
+    no_evidence, no_sums = xp.stack([nothing] * 2), xp.stack([nothing] * (1 + len(before.eta)))
+    no_use, no_likelihood = nothing[:, 0], nothing[0, 0]
+    known: tuple = (before.eta, before.log2_expertise, no_evidence, no_sums, no_use, no_likelihood)
     for rows in _batches(task, step, rng):
         known = learn(rows, *known)
     eta, log2_expertise, *_, usage, log_likelihood = known
@@ -268,36 +269,30 @@ def _batch_learner(task: Task, plan: Plan, step: Step, before: Experts) -> Fold:
         rows: Any,
         eta: Array,
         log2_expertise: Array,
-        first: Array,
-        second: Array,
-        weight: Array,
-        statistics: Array,
+        evidence_before: Array,
+        sums_before: Array,
         usage: Array,
         log_likelihood: float,
     ) -> tuple[Any, ...]:
         experts = Experts(family, eta, log2_expertise, bound)
-        earlier_evidence = GradientSums(first, second)
-        earlier_sums = ResponsibilitySums(weight, statistics)
         codes = engine.pursue(rows, experts, rule)
         summary = codes.summary(experts.n_experts)
         for _ in range(step.n_updates):
-            evidence = earlier_evidence + engine.gradient_sums(rows, experts, codes)
+            evidence = engine.gradient_sums(rows, experts, codes) + GradientSums(evidence_before)
             heard = evidence if neighbours is None else neighbours.evidence(evidence)
             experts = update_expertise(experts, heard, plan, step, summary.n_rows)
-            sums = earlier_sums + engine.responsibility_sums(rows, experts, codes)
+            sums = engine.responsibility_sums(rows, experts, codes)
+            sums = sums + ResponsibilitySums(sums_before)
             shared = (
                 sums if neighbours is None else neighbours.opinions(sums, population, plan.epsilon)
             )
             opinions = family.update(shared.weight, shared.statistics, population, plan.epsilon)
             experts = replace(experts, eta=opinions)
-        evidence, sums = evidence.weighted(step.memory), sums.weighted(step.memory)
         return (
             experts.eta,
             experts.log2_expertise,
-            evidence.first,
-            evidence.second,
-            sums.weight,
-            sums.statistics,
+            evidence.weighted(step.memory).array,
+            sums.weighted(step.memory).array,
             usage + summary.usage,
             log_likelihood + summary.log_likelihood,
         )
