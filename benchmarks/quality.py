@@ -16,18 +16,17 @@ from __future__ import annotations
 
 import argparse
 import ast
-import inspect
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from sklearn.feature_extraction.image import grid_to_graph
 
 from benchmarks.ablations import ABLATIONS
-from dynpart import DynamicPartitionModel
 from dynpart.baselines import Baseline, DynamicPartition
 from dynpart.comparison import CONTESTANTS, PROBLEMS, Contestant, Problem, load_problem, ours, run
-from dynpart.comparison.contestants import OURS, our_settings
+from dynpart.comparison.contestants import N_STARTS, OURS, THOROUGH, our_settings
 from dynpart.comparison.report import Row, markdown_table, rows_of, table_of
 
 # What is wanted of the defaults on test rows.
@@ -45,13 +44,17 @@ EXTRA = ("silhouettes", "faces", "news", "digits-gray")
 BASELINES = ("paper", "k-means", "pca", "quantisation")
 
 
-def connected(problem: Problem, seed: int) -> DynamicPartition:
+def connected(name: str, **changes: Any) -> Contestant:
     """Our model told which pixels are neighbours."""
-    if problem.image_shape is None:
-        raise ValueError(f"{problem.title} has no neighbours")
-    graph = grid_to_graph(*problem.image_shape)
-    settings = our_settings(problem) | {"connectivity": graph}
-    return DynamicPartition(problem.n_components, settings=settings, random_state=seed)
+
+    def make(problem: Problem, seed: int) -> DynamicPartition:
+        if problem.image_shape is None:
+            raise ValueError(f"{problem.title} has no neighbours")
+        graph = grid_to_graph(*problem.image_shape)
+        settings = our_settings(problem) | {"connectivity": graph} | changes
+        return DynamicPartition(problem.n_components, settings=settings, random_state=seed)
+
+    return Contestant(name, name.replace("-", ", "), make)
 
 
 def on_device(row: Contestant, device: str) -> Contestant:
@@ -68,9 +71,11 @@ def on_device(row: Contestant, device: str) -> Contestant:
 
 def settings() -> dict[str, Contestant]:
     """The rows every table may have."""
-    rows = [ours(OURS, "default"), CONTESTANTS["swaps"]]
-    if "connectivity" in inspect.signature(DynamicPartitionModel).parameters:
-        rows.append(Contestant("connectivity", "connectivity", connected))
+    rows = [ours(OURS, "default"), CONTESTANTS["swaps"], CONTESTANTS[THOROUGH]]
+    rows += [
+        connected("connectivity"),
+        connected(f"connectivity-{THOROUGH}", n_starts=N_STARTS, n_swaps=2),
+    ]
     rows += [CONTESTANTS[name] for name in BASELINES]
     return {"default" if row.name == OURS else row.name: row for row in rows}
 
@@ -88,7 +93,7 @@ def parsed_setting(text: str) -> Contestant:
 def applies(row: Contestant, problem: Problem) -> bool:
     """Whether a row makes sense for a problem."""
     neighbours = problem.image_shape is not None and problem.truth is None
-    return row.name != "connectivity" or neighbours
+    return not row.name.startswith("connectivity") or neighbours
 
 
 def perfect(row: Row) -> str:

@@ -14,9 +14,10 @@ from sklearn.feature_extraction.image import grid_to_graph
 
 from dynpart import DynamicPartitionModel
 from dynpart.arrays import to_numpy
-from dynpart.datasets import make_pairs
+from dynpart.datasets import make_bars, make_pairs
 from dynpart.engines import Codes, Experts, make_engine
 from dynpart.engines.reference import ReferenceEngine
+from dynpart.learning import Annealed
 from tests.engines.parity import (
     assert_follows_the_rule,
     assert_likelihood_of_codes,
@@ -282,6 +283,28 @@ def test_a_fit_ends_where_the_cpu_engine_does(gray, connected):
     assert isinstance(there.means_, np.ndarray)
     np.testing.assert_allclose(there.means_, on_cpu.means_, atol=1e-5)
     np.testing.assert_array_equal(there.transform(X), on_cpu.transform(X))
+
+
+@pytest.mark.skipif(DEVICE == "cpu", reason="only a GPU records what it does")
+@pytest.mark.parametrize("gray", [False, True])
+def test_a_recorded_fit_is_the_same_to_the_last_bit(monkeypatch, gray):
+    rng = np.random.default_rng(10)
+    X = rng.normal(size=(400, 30)) if gray else make_bars(n_samples=400, random_state=0)
+    recorded = []
+    replay = torch.cuda.CUDAGraph.replay
+    monkeypatch.setattr(
+        torch.cuda.CUDAGraph, "replay", lambda graph: (recorded.append(1), replay(graph))
+    )
+    arguments = {"learning": Annealed(floor=3), "max_iter": 6, "device": DEVICE, "random_state": 0}
+    there = DynamicPartitionModel(6, **arguments).fit(X)
+    assert recorded
+    monkeypatch.setattr(TorchEngine, "repeated", lambda self, fold, *_: fold)
+    recorded.clear()
+    one_by_one = DynamicPartitionModel(6, **arguments).fit(X)
+    assert not recorded
+    np.testing.assert_array_equal(there.means_, one_by_one.means_)
+    np.testing.assert_array_equal(there.expertise_, one_by_one.expertise_)
+    assert there.history_ == one_by_one.history_
 
 
 @too_slow
