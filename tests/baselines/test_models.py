@@ -209,3 +209,10 @@ def test_unknown_settings_are_refused():
     ):
         with pytest.raises(ValueError, match=word):
             model.fit(make_pairs(5))
+
+
+def test_ours_keeps_to_exactly_so_many_where_it_was_told_so():
+    X = make_pairs(4)
+    model = DynamicPartition(8, settings={"max_iter": 5, "n_active": 3}, random_state=0).fit(X)
+    assert (model.encode(X, 3).sum(axis=1) == 3).all()
+    assert model.encode(X, 2).sum(axis=1).max() <= 2

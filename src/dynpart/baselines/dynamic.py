@@ -56,7 +56,7 @@ class DynamicPartition(Baseline):
 
     def _encode(self, X: NDArray, max_active: int | None) -> NDArray:
         model = self.model_
-        if max_active is not None:
+        if max_active is not None and max_active != model.n_active:
             limit = min(max_active, self.n_components)
             model = copy(model).set_params(max_active=limit, n_active=None)
         return model.transform(X)
