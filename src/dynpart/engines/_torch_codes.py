@@ -99,7 +99,8 @@ class TorchCodes:
         """Rows of each expert, ascending, and how many they are, as kernels list them."""
         from dynpart.engines._triton_codes import rows_by_expert
 
-        return rows_by_expert(self.order, self.n_experts)
+        with torch.cuda.device_of(self.order):
+            return rows_by_expert(self.order, self.n_experts)
 
     @property
     def usage(self) -> Tensor:

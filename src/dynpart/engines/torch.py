@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from functools import reduce
 from operator import add
 from typing import Any
@@ -128,7 +129,10 @@ class TorchEngine:
 
     def pursue(self, rows: Rows, experts: Experts, rule: PursuitRule) -> Any:
         """Likelihood matching pursuit (section 2.1) for every row."""
-        here = self._here(experts)
+        with self._current():
+            return self._pursue(rows, self._here(experts), rule)
+
+    def _pursue(self, rows: Rows, here: Experts, rule: PursuitRule) -> TorchCodes:
         kernels = self._use_kernels(here)
         n_experts, n_features = here.log2_expertise.shape
         if kernels:
@@ -151,11 +155,13 @@ class TorchEngine:
 
     def gradient_sums(self, rows: Rows, experts: Experts, codes: Any) -> GradientSums:
         """Sums of g = d log P / d log e_k and g^2 in the smoothed composition (appendix A)."""
-        return GradientSums(self._sums("gradient_sums", rows, experts, codes))
+        with self._current():
+            return GradientSums(self._sums("gradient_sums", rows, experts, codes))
 
     def responsibility_sums(self, rows: Rows, experts: Experts, codes: Any) -> ResponsibilitySums:
         """Sums of r and r T(x) for the averages of eq. 5 and 6."""
-        return ResponsibilitySums(self._sums("responsibility_sums", rows, experts, codes))
+        with self._current():
+            return ResponsibilitySums(self._sums("responsibility_sums", rows, experts, codes))
 
     def _sums(self, what: str, rows: Rows, experts: Experts, codes: TorchCodes) -> Any:
         here = self._here(experts)
@@ -176,6 +182,10 @@ class TorchEngine:
                 return plain(x, here, codes.order[block].long())
 
         return reduce(add, (of_chunk(*chunk) for chunk in self._chunks(rows, row_bytes)))
+
+    def _current(self) -> Any:
+        """Makes the device the current one, where kernels are launched."""
+        return torch.cuda.device(self.device) if self.device.type == "cuda" else nullcontext()
 
     def _here(self, experts: Experts) -> Experts:
         if is_tensor(experts.eta) and torch.as_tensor(experts.eta).device == self.device:

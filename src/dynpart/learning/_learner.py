@@ -200,27 +200,37 @@ def run(
     if report is not None:
         for record in state.records()[len(start.history) :]:
             report(record)
-    for state in iterate(task, plan, state, steps, seed=seed):  # noqa: B020
+    unread = journal is None and report is None
+    for state in iterate(task, plan, state, steps, seed=seed, unread=unread):  # noqa: B020
         if journal is not None:
-            journal.note(state.read())
+            journal.note(state)
         if report is not None:
             report(state.records()[-1])
     return state
 
 
 def iterate(
-    task: Task, plan: Plan, state: LearnerState, steps: list[Step], *, seed: int
+    task: Task,
+    plan: Plan,
+    state: LearnerState,
+    steps: list[Step],
+    *,
+    seed: int,
+    unread: bool = False,
 ) -> Iterator[LearnerState]:
     """Go through the steps that `state` has not seen yet, yielding the state after each.
 
     Iteration t draws its rows from a generator seeded by (`seed`, t) alone, so a run that was
-    stopped goes on exactly as if it had not been.
+    stopped goes on exactly as if it had not been. If records may stay `unread`, a GPU is not asked
+    for their numbers before it has gone through all rows.
     """
     for t in range(len(state.history), len(steps)):
         last = state.history[-1] if state.history else None
         if isinstance(last, IterationRecord) and _settled(last, task.tol):
             return
         state = _iteration(task, plan, state, steps[t], np.random.default_rng((seed, t)))
+        if not (unread and is_tensor(state.experts.eta) and steps[t].n_rows is not None):
+            state = state.read()
         yield state
 
 
@@ -239,7 +249,7 @@ def _iteration(
     eta, log2_expertise, *_, usage, log_likelihood = known
     after = Experts(before.family, eta, log2_expertise, step.log2_bound)
     n_rows = moments.n_rows if step.n_rows is None else step.n_rows * step.n_batches
-    unread = UnreadRecord(
+    record = UnreadRecord(
         iteration=len(state.history),
         step=step,
         before=before,
@@ -248,9 +258,7 @@ def _iteration(
         moments=moments,
         epsilon=plan.epsilon,
     )
-    state = LearnerState(after, (*state.history, unread))
-    # A GPU is not asked while there is more for it to do.
-    return state if is_tensor(eta) and step.n_rows is not None else state.read()
+    return LearnerState(after, (*state.history, record))
 
 
 def _batch_learner(task: Task, plan: Plan, step: Step, before: Experts) -> Fold:
