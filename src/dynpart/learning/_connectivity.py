@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import laplacian
@@ -126,26 +127,66 @@ def diffusion(graph: sparse.csr_array, radius: float) -> Callable[[Array], Array
     order = np.arange(2 + int(4 * np.sqrt(time * top) + time * top))
     weight = 2 * (-1.0) ** order * ive(order, time * top / 2)
     weight[0] /= 2
-    weight = weight[: 1 + int(np.flatnonzero(np.abs(weight) > ACCURACY)[-1])]
+    n_terms = max(2, 1 + int(np.flatnonzero(np.abs(weight) > ACCURACY)[-1]))
+    weight = weight[:n_terms]
     matrix = sparse.csr_array(L * (2 / top) - sparse.eye_array(L.shape[0]))
 
     on_device: dict[Any, Any] = {}
 
     def diffuse(values: Any) -> Any:
-        shifted: Any = matrix
-        if is_tensor(values):
-            device = values.device
-            if device not in on_device:
-                on_device[device] = _sparse_tensor(matrix, values)
-            shifted = on_device[device]
+        if not is_tensor(values):
+            return expand(matrix.indptr, matrix.indices, matrix.data, weight, values)
+        if values.device not in on_device:
+            on_device[values.device] = _sparse_tensor(matrix, values)
+        shifted = on_device[values.device]
         last, current = values.T, shifted @ values.T
-        total = weight[0] * last
-        for w in weight[1:]:
-            total += w * current
+        total = weight[0] * last + weight[1] * current
+        for w in weight[2:]:
             last, current = current, 2 * (shifted @ current) - last
+            total += w * current
         return total.T + 0.0
 
     return diffuse
+
+
+@njit(cache=True, nogil=True)
+def expand(indptr, indices, data, weight, values):  # type: ignore[no-untyped-def]
+    """Sum of Chebyshev polynomials T_i of a sparse matrix M, each with a weight, times values.
+
+    T_0 = 1, T_1 = M and T_(i+1) = 2 M T_i - T_(i-1). Every step goes over the values once.
+
+    Parameters
+    ----------
+    indptr, indices, data : ndarray
+        The matrix, row by row, of shape (n_features, n_features).
+    weight : ndarray of shape (n_terms,)
+        At least two.
+    values : ndarray of shape (n_experts, n_features)
+
+    Returns
+    -------
+    ndarray of shape (n_experts, n_features)
+    """
+    n_experts, n_features = values.shape
+    last = values.T.copy()
+    total = weight[0] * last
+    current = last
+    product = np.empty(n_experts)
+    for term in range(1, weight.size):
+        # From the second term on, what was the last becomes the next.
+        further = np.empty_like(current) if term == 1 else last
+        for i in range(n_features):
+            product[:] = 0.0
+            for at in range(indptr[i], indptr[i + 1]):
+                factor, j = data[at], indices[at]
+                for k in range(n_experts):
+                    product[k] += factor * current[j, k]
+            for k in range(n_experts):
+                new = product[k] if term == 1 else 2.0 * product[k] - last[i, k]
+                further[i, k] = new
+                total[i, k] += weight[term] * new
+        last, current = current, further
+    return total.T.copy() + 0.0
 
 
 def _sparse_tensor(matrix: sparse.csr_array, values: Any) -> Any:
