@@ -47,12 +47,19 @@ def assert_likelihood_of_codes(rows, experts, codes):
         np.testing.assert_allclose(value, expected, rtol=1e-5, atol=1e-4)
 
 
+def assert_same_codes(codes, exact):
+    """Codes are the reference's, experts in the same order, and as likely."""
+    np.testing.assert_array_equal(codes.order, exact.order)
+    np.testing.assert_allclose(codes.log_likelihood, exact.log_likelihood, rtol=1e-5, atol=1e-4)
+
+
 def assert_same_sums(engine, rows, experts, codes, *, rtol=1e-4, numpy_codes=None):
     """Sums are the reference's; `numpy_codes` are the same codes as the reference reads them."""
-    for operation in ("gradient_sums", "responsibility_sums"):
+    parts = {"gradient_sums": ("first", "second"), "responsibility_sums": ("weight", "statistics")}
+    for operation, names in parts.items():
         found = getattr(engine, operation)(rows, experts, codes)
         exact = getattr(REFERENCE, operation)(rows, experts, numpy_codes or codes)
-        for name in vars(exact):
+        for name in names:
             expected = getattr(exact, name)
             scale = np.abs(expected).max() + np.sqrt(np.abs(getattr(exact, "second", 0.0)).max())
             np.testing.assert_allclose(
