@@ -26,6 +26,11 @@ LOG2_E = tl.constexpr(math.log2(math.e))
 TWO_PI = tl.constexpr(2 * math.pi)
 
 
+def rank_type(n_experts: int) -> torch.dtype:
+    """The smallest integers that hold the ranks of so many experts."""
+    return torch.uint8 if n_experts < 256 else torch.int16
+
+
 @dataclass(frozen=True, eq=False)
 class BinaryTables:
     """Experts as the kernels read them, by expert and by variable.
@@ -56,7 +61,7 @@ class BinaryTables:
         n_experts, n_features = log2_expertise.shape
         n_lanes = max(16, triton.next_power_of_2(n_experts))
         device = eta.device
-        small = torch.uint8 if n_experts < 256 else torch.int16
+        small = rank_type(n_experts)
         density = torch.empty((2, n_experts, n_features), device=device)
         by_variable = torch.empty((2, n_features, n_lanes), device=device)
         ranks = torch.empty((n_experts, n_features), dtype=small, device=device)
@@ -78,6 +83,20 @@ class BinaryTables:
 
 
 @triton.jit
+def placed(
+    mine, log2_expertise, k, d, n_features, n_experts, LANES: tl.constexpr, WIDTH: tl.constexpr
+):  # fmt: skip
+    """Ranks of experts k with levels `mine` on variables d, and the highest level of each."""
+    rank = tl.zeros([LANES, WIDTH], tl.int32)
+    highest = tl.zeros([1, WIDTH], tl.float64) - float("inf")
+    for j in range(n_experts):
+        other = tl.load(log2_expertise + j * n_features + d, mask=d < n_features, other=0.0)
+        highest = tl.maximum(highest, other)
+        rank += ((other > mine) | ((other == mine) & (k > j))).to(tl.int32)
+    return rank, highest
+
+
+@triton.jit
 def binary_tables_kernel(
     mu, log2_expertise, density, ranks, by_variable, ranks_by_variable, level, level_by_variable,
     n_features, n_experts,
@@ -90,18 +109,13 @@ def binary_tables_kernel(
     known = (k < n_experts) & inside
     here, there = k * n_features + d, d * LANES + k
     mine = tl.load(log2_expertise + here, mask=known, other=0.0)
-    rank = tl.zeros([LANES, WIDTH], tl.int32)
-    for j in range(n_experts):
-        other = tl.load(log2_expertise + j * n_features + d, mask=inside, other=0.0)
-        ahead = (other > mine) | ((other == mine) & (k > j))
-        rank += ahead.to(tl.int32)
+    rank, highest = placed(mine, log2_expertise, k, d, n_features, n_experts, LANES, WIDTH)
     small = ranks.dtype.element_ty
     tl.store(ranks + here, rank.to(small), mask=known)
     tl.store(ranks_by_variable + there, tl.where(k < n_experts, rank, 0).to(small), mask=inside)
     on = tl.load(mu + here, mask=known, other=0.5)
     plane, plane_by_variable = n_experts * n_features, n_features * LANES
     if SMOOTHED:
-        highest = tl.max(tl.where(k < n_experts, mine, -float("inf")), axis=0)[None, :]
         e = tl.where(k < n_experts, tl.exp2(mine - highest), 1.0)
         tl.store(level + here, e.to(tl.float32), mask=known)
         tl.store(level_by_variable + there, e.to(tl.float32), mask=inside)
@@ -154,7 +168,7 @@ class Tables:
         lanes = min(LANES, max(16, triton.next_power_of_2(n_experts)))
         n_lanes = lanes * triton.cdiv(n_experts, lanes)
         gaussian = experts.family.name == "gaussian"
-        small = torch.uint8 if n_experts < 256 else torch.int16
+        small = rank_type(n_experts)
         new = partial(torch.empty, dtype=torch.float32, device=eta.device)
         tables = cls(
             parameters=new((3, n_experts, n_features)),
@@ -198,12 +212,7 @@ def tables_kernel(
     known = (k < n_experts) & inside
     here, there = k * n_features + d, d * n_lanes + k
     mine = tl.load(log2_expertise + here, mask=known, other=0.0)
-    rank = tl.zeros([LANES, WIDTH], tl.int32)
-    highest = tl.zeros([1, WIDTH], tl.float64) - float("inf")
-    for j in range(n_experts):
-        other = tl.load(log2_expertise + j * n_features + d, mask=inside, other=0.0)
-        highest = tl.maximum(highest, other)
-        rank += ((other > mine) | ((other == mine) & (k > j))).to(tl.int32)
+    rank, highest = placed(mine, log2_expertise, k, d, n_features, n_experts, LANES, WIDTH)
     mean = tl.load(eta + here, mask=known, other=0.5)
     plane, plane_by_variable = n_experts * n_features, n_features * n_lanes
     if GAUSSIAN:
