@@ -108,8 +108,8 @@ def section(problem: Problem, rows: Sequence[Row]) -> str:
     if problem.truth is not None:
         headings = [*headings, "error 0"]
         lines = [[*line, perfect(row)] for line, row in zip(lines, rows, strict=True)]
-    limit = f", {'exactly' if problem.exactly else 'at most'} {problem.n_active} active"
-    limit = limit if problem.capped else ""
+    how_many = "exactly" if problem.exactly else "at most"
+    limit = f", {how_many} {problem.n_active} active" if problem.capped else ""
     wanted = f"\n\nWanted: {WANTED[problem.name]}." if problem.name in WANTED else ""
     head = f"## {problem.title}: {problem.n_components} units{limit}, {problem.split} rows"
     return f"{head}{wanted}\n\n{markdown_table(headings, lines)}\n"
