@@ -54,7 +54,9 @@ def test_pursuit_is_the_literal_one(problem, smoothed, data):
     n_experts = experts.n_experts
     most = data.draw(st.integers(1, n_experts))
     fewest = data.draw(st.integers(1, most))
-    cost = np.array(data.draw(st.lists(st.floats(-1, 1), min_size=n_experts, max_size=n_experts)))
+    millionths = st.integers(-(10**6), 10**6)  # nothing that rounding could swallow
+    drawn = data.draw(st.lists(millionths, min_size=n_experts, max_size=n_experts))
+    cost = np.array(drawn) / 10**6
     rule = make_rule(n_experts, min_active=fewest, max_active=most, cost=cost, smoothed=smoothed)
     codes = ENGINE.pursue(rows, experts, rule)
     score = mixture_likelihood if smoothed else likelihood
