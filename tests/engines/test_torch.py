@@ -4,6 +4,7 @@ Kernels run on a GPU where there is one. Elsewhere Triton's interpreter runs the
 slowly, if the environment says TRITON_INTERPRET=1.
 """
 
+import gc
 import os
 
 import numpy as np
@@ -304,6 +305,21 @@ def test_a_recorded_fit_is_the_same_to_the_last_bit(monkeypatch, gray):
     np.testing.assert_array_equal(there.means_, one_by_one.means_)
     np.testing.assert_array_equal(there.expertise_, one_by_one.expertise_)
     assert there.history_ == one_by_one.history_
+
+
+@pytest.mark.skipif(DEVICE == "cpu", reason="only a GPU records what it does")
+def test_a_fit_gives_back_the_memory_of_its_recordings():
+    X = torch.as_tensor(make_bars(n_samples=400, random_state=0), device=DEVICE)
+
+    def held_after_a_fit():
+        DynamicPartitionModel(6, learning=Annealed(floor=3), max_iter=6, random_state=0).fit(X)
+        return torch.cuda.memory_allocated()
+
+    gc.disable()
+    try:
+        assert held_after_a_fit() == held_after_a_fit()
+    finally:
+        gc.enable()
 
 
 @too_slow

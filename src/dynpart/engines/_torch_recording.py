@@ -6,12 +6,44 @@ they do. A graph names them all at once.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from dynpart.engines._contract import Fold
+
+
+@lru_cache
+def side_stream(device: torch.device) -> torch.cuda.Stream:
+    """Where recordings are made; memory is handed on among those of one stream alone."""
+    return torch.cuda.Stream(device)
+
+
+@lru_cache
+def keeper(device: torch.device) -> torch.cuda.CUDAGraph:
+    """A graph of next to nothing, whose memory all recordings on a device use, one after the other.
+
+    It outlives them: what one of them leaves the next one takes. Memory that a recording had to
+    itself would be held, and not be used again.
+    """
+    return captured(lambda: torch.zeros(1, device=device), device, torch.cuda.graph_pool_handle())
+
+
+def captured(call: Callable[[], object], device: torch.device, pool: Any) -> torch.cuda.CUDAGraph:
+    """What a call makes the GPU do."""
+    graph, aside = torch.cuda.CUDAGraph(), side_stream(device)
+    aside.wait_stream(torch.cuda.current_stream(device))
+    with torch.cuda.stream(aside):
+        # Kernels may have to be compiled and loaded on the way, hence not the strictest mode.
+        graph.capture_begin(pool=pool, capture_error_mode="relaxed")
+        try:
+            call()
+        finally:
+            graph.capture_end()
+    return graph
 
 
 class Recording:
@@ -24,21 +56,17 @@ class Recording:
     ----------
     fold : callable
         (rows, *arrays) -> arrays of the same shapes.
-    previous : Recording or None
-        One that is over: its memory is used again.
     """
 
-    def __init__(self, fold: Fold, previous: Recording | None) -> None:
+    def __init__(self, fold: Fold) -> None:
         self._fold = fold
-        self._previous = previous
-        self._pool: Any = torch.cuda.graph_pool_handle() if previous is None else previous._pool
         self._graph: torch.cuda.CUDAGraph | None = None
 
     def __call__(self, rows: Tensor, *arrays: Tensor) -> tuple[Tensor, ...]:
         if self._graph is None:
             self._held = tuple(array.clone() for array in (rows, *arrays))
-            self._graph = self._recorded()
-            self._previous = None  # until now it kept the memory from being given back
+            device = self._held[0].device
+            self._graph = captured(self._replace_held, device, keeper(device).pool())
         else:
             for held, given in zip(self._held, (rows, *arrays), strict=True):
                 if given is not held:
@@ -46,16 +74,6 @@ class Recording:
         self._graph.replay()
         return self._held[1:]
 
-    def _recorded(self) -> torch.cuda.CUDAGraph:
-        graph = torch.cuda.CUDAGraph()
-        aside = torch.cuda.Stream(self._held[0].device)
-        aside.wait_stream(torch.cuda.current_stream(aside.device))
-        with torch.cuda.stream(aside):
-            # Kernels may have to be compiled and loaded on the way, hence not the strictest mode.
-            graph.capture_begin(pool=self._pool, capture_error_mode="relaxed")
-            try:
-                for held, new in zip(self._held[1:], self._fold(*self._held), strict=True):
-                    held.copy_(new)
-            finally:
-                graph.capture_end()
-        return graph
+    def _replace_held(self) -> None:
+        for held, new in zip(self._held[1:], self._fold(*self._held), strict=True):
+            held.copy_(new)

@@ -92,7 +92,6 @@ class TorchEngine:
             total = torch.cuda.get_device_properties(self.device).total_memory
             self._n_bytes = int(WORK_SHARE * total)
         self._levels: tuple[Tensor, Tensor] | None = None
-        self._recording: Recording | None = None
 
     def place(self, moments: ColumnMoments) -> ColumnMoments:
         """The moments on the device, where sums are."""
@@ -116,10 +115,10 @@ class TorchEngine:
         from dynpart.engines import _triton_binary
 
         short = _triton_binary.can_hold(experts, rule) or rule.max_active <= MOST_STEPS
-        if not short or rule.cost.any() or n_rows * rule.max_active >= MANY_SLOTS:
+        asks = rule.n_starts > 1 or rule.n_swaps or rule.prune or rule.cost.any()
+        if asks or not short or n_rows * rule.max_active >= MANY_SLOTS:
             return fold
-        self._recording = Recording(fold, self._recording)
-        return self._recording
+        return Recording(fold)
 
     def take(self, rows: Rows, indices: NDArray[np.intp]) -> Tensor:
         """The rows with these indices, on the device."""
