@@ -23,6 +23,7 @@ LANES = 128
 TILE = 1024
 """Values (experts x variables) of a program that builds tables of any family."""
 LOG2_E = tl.constexpr(math.log2(math.e))
+SQRT_LOG2_E = tl.constexpr(math.sqrt(math.log2(math.e)))
 TWO_PI = tl.constexpr(2 * math.pi)
 
 
@@ -137,8 +138,8 @@ class Tables:
     Attributes
     ----------
     parameters : Tensor of shape (3, n_experts, n_features), float32
-        What a log-density is made of: log P(0) and log P(1) - log P(0) for binary variables; mean,
-        half inverse variance and constant for Gaussian ones.
+        What a log-density is made of: log P(0) and log P(1) - log P(0) for binary variables. For
+        Gaussian ones, whose log-density is c - (s x - s m)^2: s m, s and c.
     ranks : Tensor of shape (n_experts, n_features), uint8 or int16
     levels : Tensor of shape (n_experts, n_features), float32
         Levels of expertise relative to each variable's highest.
@@ -217,7 +218,8 @@ def tables_kernel(
     plane, plane_by_variable = n_experts * n_features, n_features * n_lanes
     if GAUSSIAN:
         variance = tl.load(eta + plane + here, mask=known, other=1.25) - mean * mean
-        first, second, third = mean, 0.5 / variance, -0.5 * tl.log(variance * TWO_PI)
+        second = tl.sqrt(0.5 / variance)
+        first, third = mean * second, -0.5 * tl.log(variance * TWO_PI)
     else:
         first = tl.log(1.0 - mean)
         second = tl.log(mean) - first
@@ -238,11 +240,12 @@ def tables_kernel(
     if SMOOTHED:
         out = weighted + there
         if GAUSSIAN:
+            first, second = first * SQRT_LOG2_E, second * SQRT_LOG2_E
             third = third * LOG2_E + log2_level
         else:
-            first = first * LOG2_E + log2_level
+            first, second = first * LOG2_E + log2_level, second * LOG2_E
         tl.store(out, first.to(tl.float32), mask=inside)
-        tl.store(out + plane_by_variable, (second * LOG2_E).to(tl.float32), mask=inside)
+        tl.store(out + plane_by_variable, second.to(tl.float32), mask=inside)
         tl.store(out + 2 * plane_by_variable, third.to(tl.float32), mask=inside)
         tl.store(out + 3 * plane_by_variable, level, mask=inside)
 
