@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynpart.arrays import to_numpy
+from dynpart.arrays import as_float64
 from dynpart.engines import CodeSummary, Experts
 from dynpart.learning._learner import IterationRecord
 
@@ -46,10 +46,9 @@ def complaints(
                 f"{dead} of {n_experts} experts are never used: try a smaller n_experts, or "
                 "n_init=5 for another start"
             )
-    levels = to_numpy(experts.log2_expertise)
     bound = history[-1].step.log2_bound if history else np.inf
     if np.isfinite(bound) and n_experts > 2:
-        on_top = float((levels > 0.99 * bound).mean())
+        on_top = float(as_float64(experts.log2_expertise > 0.99 * bound).mean())
         if on_top > SATURATED:
             found.append(
                 f"{on_top:.0%} of the levels of expertise sit at their upper bound, so who owns a "
