@@ -178,6 +178,7 @@ PARAMETERS: dict[str, st.SearchStrategy[Any]] = {
     "max_active": st.none() | st.integers(-1, 7),
     "n_active": st.none() | st.integers(-1, 7),
     "activation_cost": st.sampled_from([0.0, 1.5, -2.0, "prior", float("nan"), float("inf"), "x"]),
+    "criterion": st.sampled_from(["likelihood", "reconstruction", "taste"]),
     "n_starts": st.integers(0, 3),
     "n_swaps": st.integers(-1, 2),
     "prune": st.booleans() | st.just("yes"),

@@ -165,6 +165,30 @@ def test_encoding_options_trade_experts_for_nats(grey):
     assert clone(plain).set_params(activation_cost=1e9).fit(grey).transform(grey).sum() == len(grey)
 
 
+@pytest.mark.parametrize("binary", [False, True])
+def test_codes_for_reconstruction_reconstruct_better_and_explain_less(grey, binary):
+    X = (grey > np.median(grey)).astype(np.uint8) if binary else grey
+    model = DynamicPartitionModel(
+        12, max_active=4, variance_floor=0.05, random_state=0, max_iter=8
+    ).fit(X)
+
+    def measured(criterion):
+        model.set_params(criterion=criterion, n_starts=4, n_swaps=2)
+        H = model.transform(X)
+        found = model.inverse_transform(H)
+        error = ((found > 0.5) != X).mean() if binary else ((found - X) ** 2).mean()
+        return error, model.log_likelihood(X, H).mean()
+
+    error, explained = measured("likelihood")
+    less_error, less_explained = measured("reconstruction")
+    assert less_error < error
+    assert less_explained < explained
+    # the prior is that of the codes that are used
+    fitted = clone(model).fit(X)
+    usage = np.clip(fitted.transform(X).mean(axis=0), 1e-9, None)
+    assert np.corrcoef(fitted.activation_probabilities_, usage)[0, 1] > 0.999
+
+
 def test_random_state_decides_everything(grey):
     a, b, c = (
         DynamicPartitionModel(5, max_iter=3, random_state=seed).fit(grey).means_

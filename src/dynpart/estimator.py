@@ -96,6 +96,10 @@ class DynamicPartitionModel(
     activation_cost : "prior" or float, default=0.0
         Nats an expert must gain to be activated when rows are encoded. "prior" charges each
         expert what its activation costs under the learnt prior, log((1 - p) / p).
+    criterion : {"likelihood", "reconstruction"}, default="likelihood"
+        What codes are chosen for when rows are encoded. "likelihood" takes every opinion as firmly
+        as it is held. "reconstruction" holds all of them alike: fewer values come out wrong, or
+        squared errors are smaller, at the price of likelihood. Learning is the same.
     n_starts : int, default=1
         Pursuits of each row when rows are encoded: the first begins with the expert that explains
         the row best alone, the next with the second best, and so on; the best code is kept.
@@ -182,6 +186,7 @@ class DynamicPartitionModel(
         "max_active": [Interval(Integral, 1, None, closed="left"), None],
         "n_active": [Interval(Integral, 1, None, closed="left"), None],
         "activation_cost": [StrOptions({"prior"}), Interval(Real, None, None, closed="neither")],
+        "criterion": [StrOptions({"likelihood", "reconstruction"})],
         "n_starts": [Interval(Integral, 1, None, closed="left")],
         "n_swaps": [Interval(Integral, 0, None, closed="left")],
         "prune": ["boolean"],
@@ -214,6 +219,7 @@ class DynamicPartitionModel(
         max_active: int | None = None,
         n_active: int | None = None,
         activation_cost: str | float = 0.0,
+        criterion: str = "likelihood",
         n_starts: int = 1,
         n_swaps: int = 0,
         prune: bool = False,
@@ -234,6 +240,7 @@ class DynamicPartitionModel(
         self.max_active = max_active
         self.n_active = n_active
         self.activation_cost = activation_cost
+        self.criterion = criterion
         self.n_starts = n_starts
         self.n_swaps = n_swaps
         self.prune = prune
@@ -310,10 +317,11 @@ class DynamicPartitionModel(
         if journal is not None:
             journal.write()
         codes = fit.codes
-        if self.activation_cost == "prior":
+        if self.activation_cost == "prior" or self.criterion != "likelihood":
             # The prior that charges for activations is the one of codes found without charge.
             probabilities = activation_probabilities(codes.summary(self.n_experts).to_numpy())
-            codes = task.engine.pursue(data.rows, fit.experts, self._rule(probabilities))
+            encoders, rule = self._encoders(fit.experts), self._rule(probabilities)
+            codes = task.engine.pursue(data.rows, encoders, rule)
         summary = codes.summary(self.n_experts).to_numpy()
         self._keep(X, fit.experts, fit.history, activation_probabilities(summary))
         self.adaptation_ = fit.adaptation
@@ -631,6 +639,10 @@ class DynamicPartitionModel(
             prune=self.prune,
         )
 
+    def _encoders(self, experts: Experts) -> Experts:
+        """The experts as codes are chosen by them."""
+        return experts if self.criterion == "likelihood" else experts.equally_sure()
+
     def _experts(self) -> Experts:
         check_is_fitted(self)
         eta = self.family_.from_moments(self.means_, getattr(self, "variances_", self.means_))
@@ -639,7 +651,7 @@ class DynamicPartitionModel(
     def _encode(self, X: ArrayLike) -> tuple[NDArray, Codes]:
         engine = self._engine(X)
         rows = self._checked_rows(X, engine)
-        experts = self._experts().like(rows)
+        experts = self._encoders(self._experts().like(rows))
         rule = self._rule(self.activation_probabilities_)
         with rows_progress(self.verbose, len(rows)) as advance:
             if advance is None:

@@ -202,6 +202,23 @@ def test_bernoulli_names_the_first_value_that_is_not_binary():
         Bernoulli().check(X)
 
 
+def test_equally_sure_opinions_say_the_same():
+    mu = np.array([[[0.001, 0.4, 0.5, 0.65, 0.999]]])
+    sure = Bernoulli().equally_sure(mu)
+    np.testing.assert_array_equal(sure > 0.5, mu > 0.5)
+    assert sure[0, 0, 0] == pytest.approx(1 - sure[0, 0, -1])
+    np.testing.assert_array_equal(sure[0, 0, 1:4], mu[0, 0, 1:4])
+
+    family = Gaussian(centre=np.array([1.0, -2.0]), floor=0.3)
+    eta = family.from_moments(np.array([[2.0, 3.0]]), np.array([[0.5, 7.0]]))
+    sure = family.equally_sure(eta)
+    np.testing.assert_allclose(family.mean(sure), family.mean(eta))
+    # log-densities are squared distances, up to a constant
+    T = family.statistics(np.array([[2.5, 1.0]]))
+    density = family.log_density(T, sure)[0]
+    assert density[0] - density[1] == pytest.approx((2.0**2 - 0.5**2) / (2 * 0.3))
+
+
 def test_draws_follow_their_parameters():
     rng = np.random.RandomState(0)
     x = Bernoulli().draw(np.full((1, 20_000, 1), 0.3), rng)

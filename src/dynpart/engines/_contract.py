@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol, Self, TypeVar
 
@@ -49,6 +49,10 @@ class Experts:
         """The same experts as the kind of arrays that `reference` is."""
         eta, log2_expertise = like(self.eta, reference), like(self.log2_expertise, reference)
         return Experts(self.family.like(reference), eta, log2_expertise, self.log2_bound)
+
+    def equally_sure(self) -> Experts:
+        """The same experts, none of whom holds an opinion more firmly than the others."""
+        return replace(self, eta=self.family.equally_sure(self.eta))
 
     @cached_property
     def ranks(self) -> NDArray[np.int32]:

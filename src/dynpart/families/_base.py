@@ -86,6 +86,14 @@ class Family(ABC):
         """
 
     @abstractmethod
+    def equally_sure(self, eta: Array) -> Array:
+        """The same opinions, each held no more firmly than the others.
+
+        Under these the likeliest code is about the one that reconstructs best: a value that is
+        wrong counts the same whoever was wrong about it.
+        """
+
+    @abstractmethod
     def draw(self, eta: Array, rng: np.random.RandomState) -> Array:
         """One value per variable from the distribution with mean parameters `eta`."""
 

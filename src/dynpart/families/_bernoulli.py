@@ -12,6 +12,12 @@ from dynpart.arrays import as_float64, namespace, to_numpy
 from dynpart.families._base import Array, Family
 from dynpart.families._moments import ColumnMoments, row_blocks
 
+SURE = 0.7
+"""Probability from which on an opinion counts as sure where all sure ones are to count the same.
+
+Opinions rounded to 0 and 1 would count wrong values exactly, but leave a greedy search no slope.
+"""
+
 
 @dataclass(frozen=True)
 class Bernoulli(Family):
@@ -64,6 +70,9 @@ class Bernoulli(Family):
         # eq. 5
         mu = (T_sum[0] + epsilon * population[0]) / (weight + epsilon)
         return self.constrain(mu[None])
+
+    def equally_sure(self, eta: Array) -> Array:
+        return namespace(eta).clip(eta, 1 - SURE, SURE)
 
     def draw(self, eta: Array, rng: np.random.RandomState) -> Array:
         return (rng.uniform(size=eta[0].shape) < eta[0]).astype(np.uint8)

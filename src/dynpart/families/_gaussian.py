@@ -89,6 +89,9 @@ class Gaussian(Family):
         v = (spread + epsilon * v0) / total
         return _mean_parameters(m, self._floored(v))
 
+    def equally_sure(self, eta: Array) -> Array:
+        return _mean_parameters(eta[0], self.floor + 0 * eta[0])
+
     def draw(self, eta: Array, rng: np.random.RandomState) -> Array:
         m, v = _mean_and_variance(eta)
         return m + self.centre + np.sqrt(v) * rng.standard_normal(m.shape)
