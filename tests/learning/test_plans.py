@@ -45,6 +45,12 @@ def test_every_schedule_keeps_its_promises(problem):
         assert all(0 < size <= 1 for size in polish)
 
 
+def test_only_the_polish_is_thorough():
+    steps = Annealed(n_starts=8, n_swaps=2).steps(Problem(10**4, 100, 20, 30, 1, 20), floor=7)
+    for step in steps:
+        assert (step.n_starts, step.n_swaps) == ((1, 0) if step.search else (8, 2))
+
+
 def test_the_cost_of_the_search_does_not_grow_with_the_rows():
     def rows(n_rows):
         steps = Annealed().steps(Problem(n_rows, 784, 100, 30, 1, 12), 12)

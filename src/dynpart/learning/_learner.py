@@ -327,7 +327,14 @@ def _batches(task: Task, step: Step, rng: np.random.Generator) -> Iterator[Any]:
 
 def _rule(task: Task, step: Step, n_experts: int) -> PursuitRule:
     floor = min(task.max_active, max(task.min_active, step.min_active))
-    return PursuitRule(floor, task.max_active, np.zeros(n_experts), smoothed=step.smoothed)
+    return PursuitRule(
+        floor,
+        task.max_active,
+        np.zeros(n_experts),
+        smoothed=step.smoothed,
+        n_starts=step.n_starts,
+        n_swaps=step.n_swaps,
+    )
 
 
 def update_expertise(

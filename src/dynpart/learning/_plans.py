@@ -7,8 +7,10 @@ steps of the run and for each change of expertise; replacing the plan replaces t
 from __future__ import annotations
 
 import math
+import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +21,8 @@ from dynpart.families import ColumnMoments, Family
 
 Array = NDArray[np.float64]
 
+DRAWN_TOGETHER = 1 << 18
+"""Random numbers that are worth a thread."""
 TINY = float(np.finfo(np.float64).tiny)
 
 
@@ -44,6 +48,8 @@ class Step:
         How often expertise and experts are updated with the same codes.
     memory : float
         Weight of what the iteration's earlier batches said when a batch's own sums are added.
+    n_starts, n_swaps : int
+        Pursuits of a row from different experts, and passes of refinement.
     search : bool
         Whether the iteration belongs to the search, which a race repeats with other floors.
     """
@@ -56,6 +62,8 @@ class Step:
     size: float = 1.0
     n_updates: int = 1
     memory: float = 0.0
+    n_starts: int = 1
+    n_swaps: int = 0
     search: bool = False
 
 
@@ -104,6 +112,37 @@ class Plan(Protocol):
         """Change of log2 expertise, shape (n_experts, n_features)."""
 
 
+def noise(rng: np.random.Generator, shape: tuple[int, int]) -> Array:
+    """Numbers between -1 and 1: those of ``rng.uniform(-1, 1, shape)``, drawn by several threads.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dynpart.learning._plans import noise
+    >>> drawn = noise(np.random.default_rng(0), (400, 1000))
+    >>> bool((drawn == np.random.default_rng(0).uniform(-1, 1, (400, 1000))).all())
+    True
+    """
+    if math.prod(shape) <= DRAWN_TOGETHER:
+        return rng.uniform(-1, 1, shape)
+    drawn = np.empty(math.prod(shape))
+    state: Any = rng.bit_generator.state
+
+    def draw(begin: int) -> None:
+        bits = np.random.PCG64()
+        bits.state = state
+        bits.advance(begin)
+        part = drawn[begin : begin + DRAWN_TOGETHER]
+        np.random.Generator(bits).random(out=part)
+        part *= 2
+        part -= 1
+
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        list(threads.map(draw, range(0, drawn.size, DRAWN_TOGETHER)))
+    rng.bit_generator.advance(drawn.size)  # type: ignore[attr-defined]
+    return drawn.reshape(shape)
+
+
 def random_start(
     family: Family,
     moments: ColumnMoments,
@@ -115,9 +154,9 @@ def random_start(
     """Opinions scattered around the data's average, expertise random within a factor of two."""
     shape = (n_experts, len(moments.mean))
     mean, variance = moments.mean, moments.variance
-    deviation = namespace(mean).sqrt(variance) * like(rng.uniform(-1, 1, shape), mean)
+    deviation = namespace(mean).sqrt(variance) * like(noise(rng, shape), mean)
     eta = family.from_moments(mean + spread * deviation, variance + 0 * deviation)
-    return Experts(family, eta, like(rng.uniform(-1, 1, shape), mean), log2_bound=1.0)
+    return Experts(family, eta, like(noise(rng, shape), mean), log2_bound=1.0)
 
 
 @dataclass(frozen=True)
@@ -176,12 +215,17 @@ class Annealed:
         Weight of the data's average in the expert update (eq. 5).
     floor : int, default=None
         Number of experts forced active at first; None lets a race decide.
+    n_starts, n_swaps : int, default=1 and 0
+        How thoroughly the rows are encoded while polishing; the same arguments of the model say how
+        they are encoded later. With 8 and 2 a little more is learnt in several times the time.
     """
 
     factor: float = 2.0
     certainty: float = 2.0
     epsilon: float = 1.0
     floor: int | None = None
+    n_starts: int = 1
+    n_swaps: int = 0
 
     search: ClassVar[float] = 0.7
     """Share of the iterations that search."""
@@ -277,6 +321,8 @@ class Annealed:
                 size=math.sqrt(left),
                 n_updates=2,
                 memory=1.0,
+                n_starts=self.n_starts,
+                n_swaps=self.n_swaps,
             )
 
         return [search_step(t) if t < n_search else polish_step(t) for t in range(n_iter)]
