@@ -26,7 +26,7 @@ from sklearn.feature_extraction.image import grid_to_graph
 from benchmarks.ablations import ABLATIONS
 from dynpart.baselines import Baseline, DynamicPartition
 from dynpart.comparison import CONTESTANTS, PROBLEMS, Contestant, Problem, load_problem, ours, run
-from dynpart.comparison.contestants import N_STARTS, OURS, THOROUGH, our_settings
+from dynpart.comparison.contestants import AT_LEISURE, OURS, our_settings
 from dynpart.comparison.report import Row, markdown_table, rows_of, table_of
 
 # What is wanted of the defaults on test rows.
@@ -71,11 +71,13 @@ def on_device(row: Contestant, device: str) -> Contestant:
 
 def settings() -> dict[str, Contestant]:
     """The rows every table may have."""
-    rows = [ours(OURS, "default"), CONTESTANTS["swaps"], CONTESTANTS[THOROUGH]]
-    rows += [
-        connected("connectivity"),
-        connected(f"connectivity-{THOROUGH}", n_starts=N_STARTS, n_swaps=2),
+    rows = [
+        ours(OURS, "default"),
+        CONTESTANTS["swaps"],
+        *(CONTESTANTS[name] for name in AT_LEISURE),
     ]
+    rows += [connected("connectivity")]
+    rows += [connected(f"connectivity-{name}", **how) for name, how in AT_LEISURE.items()]
     rows += [CONTESTANTS[name] for name in BASELINES]
     return {"default" if row.name == OURS else row.name: row for row in rows}
 

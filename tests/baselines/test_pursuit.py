@@ -5,7 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import expit, logit
+from sklearn.datasets import load_digits
 
+from dynpart.baselines import ComposedPursuit
 from dynpart.baselines._pursuit import MARGIN, codes_from_order, pursue
 from dynpart.baselines._rules import RULES, clipped
 
@@ -84,6 +86,20 @@ def test_more_starts_never_explain_less(rule):
     assert (all_units >= two).all()
     assert (all_units > one).any()
     np.testing.assert_array_equal(all_units, more)
+
+
+def test_codes_for_reconstruction_leave_fewer_wrong_values():
+    X = (load_digits().data[:300] > 7).astype(np.uint8)
+    model = ComposedPursuit(10, rule="log-odds", max_active=3, n_starts=4, random_state=0).fit(X)
+
+    def error():
+        return ((model.decode(model.encode(X)) > 0.5) != X).mean()
+
+    before = error()
+    assert model.set_params(criterion="reconstruction") is model
+    assert error() < before
+    with pytest.raises(ValueError, match="criterion must be one of likelihood, reconstruction"):
+        model.set_params(criterion="taste").fit(X)
 
 
 @pytest.mark.parametrize("rule", RULES)

@@ -16,7 +16,10 @@ Array = NDArray[np.float64]
 
 MAX, MAX_MIN, EQUAL, LOG_ODDS = range(4)
 
-BLOCK = 32  # odds within 1e±6 and probabilities above 1e-6 cannot overflow a product of so many
+LIMIT = 1e6  # odds further from one are taken for as sure
+BLOCK = (
+    32  # odds within the limit and probabilities above 1e-6 cannot overflow a product of so many
+)
 MARGIN = 1e-3  # nats a unit must gain beyond its cost, as in our own pursuit
 
 
@@ -24,13 +27,14 @@ MARGIN = 1e-3  # nats a unit must gain beyond its cost, as in our own pursuit
 
 
 @njit(cache=True, fastmath=True)
-def _score_max(x, a, unit):  # type: ignore[no-untyped-def]
+def _score_max(x, a, unit, limit):  # type: ignore[no-untyped-def]
     total = 0.0
     for lo in range(0, len(x), BLOCK):
         x_, a_, unit_ = x[lo : lo + BLOCK], a[lo : lo + BLOCK], unit[lo : lo + BLOCK]
         above, below = 1.0, 1.0
         for d in range(len(x_)):
             odds = a_[d] if a_[d] > unit_[d] else unit_[d]
+            odds = min(max(odds, 1.0 / limit), limit)
             above *= x_[d] * (odds - 1.0) + 1.0
             below *= 1.0 + odds
         total += math.log(above / below)
@@ -38,7 +42,7 @@ def _score_max(x, a, unit):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, fastmath=True)
-def _score_max_min(x, a, b, unit):  # type: ignore[no-untyped-def]
+def _score_max_min(x, a, b, unit, limit):  # type: ignore[no-untyped-def]
     total = 0.0
     for lo in range(0, len(x), BLOCK):
         x_, a_, unit_ = x[lo : lo + BLOCK], a[lo : lo + BLOCK], unit[lo : lo + BLOCK]
@@ -47,6 +51,7 @@ def _score_max_min(x, a, b, unit):  # type: ignore[no-untyped-def]
         for d in range(len(x_)):
             most = a_[d] if a_[d] > unit_[d] else unit_[d]
             odds = most * (b_[d] if b_[d] < unit_[d] else unit_[d])
+            odds = min(max(odds, 1.0 / limit), limit)
             above *= x_[d] * (odds - 1.0) + 1.0
             below *= 1.0 + odds
         total += math.log(above / below)
@@ -54,15 +59,14 @@ def _score_max_min(x, a, b, unit):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, fastmath=True)
-def _score_log_odds(x, a, unit):  # type: ignore[no-untyped-def]
+def _score_log_odds(x, a, unit, limit):  # type: ignore[no-untyped-def]
     total = 0.0
     for lo in range(0, len(x), BLOCK):
         x_, a_, unit_ = x[lo : lo + BLOCK], a[lo : lo + BLOCK], unit[lo : lo + BLOCK]
         above, below = 1.0, 1.0
         for d in range(len(x_)):
             odds = a_[d] * unit_[d]
-            odds = odds if odds > 1e-6 else 1e-6
-            odds = odds if odds < 1e6 else 1e6
+            odds = min(max(odds, 1.0 / limit), limit)
             above *= x_[d] * (odds - 1.0) + 1.0
             below *= 1.0 + odds
         total += math.log(above / below)
@@ -70,29 +74,30 @@ def _score_log_odds(x, a, unit):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, fastmath=True)
-def _score_equal(x, a, unit, count):  # type: ignore[no-untyped-def]
+def _score_equal(x, a, unit, count, limit):  # type: ignore[no-untyped-def]
     total = 0.0
     share = 1.0 / (count + 1.0)
+    lowest = 1.0 / (1.0 + limit)
     for lo in range(0, len(x), BLOCK):
         x_, a_, unit_ = x[lo : lo + BLOCK], a[lo : lo + BLOCK], unit[lo : lo + BLOCK]
         density = 1.0
         for d in range(len(x_)):
-            p = (a_[d] + unit_[d]) * share
+            p = min(max((a_[d] + unit_[d]) * share, lowest), 1.0 - lowest)
             density *= 1.0 - p + x_[d] * (2.0 * p - 1.0)
         total += math.log(density)
     return total
 
 
 @njit(cache=True)
-def _score(rule, x, a, b, unit, count):  # type: ignore[no-untyped-def]
+def _score(rule, x, a, b, unit, count, limit):  # type: ignore[no-untyped-def]
     """Log-likelihood of a row once `unit` joins the state (a, b, count)."""
     if rule == MAX:
-        return _score_max(x, a, unit)
+        return _score_max(x, a, unit, limit)
     if rule == MAX_MIN:
-        return _score_max_min(x, a, b, unit)
+        return _score_max_min(x, a, b, unit, limit)
     if rule == LOG_ODDS:
-        return _score_log_odds(x, a, unit)
-    return _score_equal(x, a, unit, count)
+        return _score_log_odds(x, a, unit, limit)
+    return _score_equal(x, a, unit, count, limit)
 
 
 @njit(cache=True)
@@ -105,21 +110,21 @@ def _join(rule, a, b, unit):  # type: ignore[no-untyped-def]
             a[d] = max(a[d], unit[d])
             b[d] = min(b[d], unit[d])
         elif rule == LOG_ODDS:
-            a[d] = min(max(a[d] * unit[d], 1e-6), 1e6)
+            a[d] = min(max(a[d] * unit[d], 1.0 / LIMIT), LIMIT)
         else:
             a[d] += unit[d]
 
 
 @njit(cache=True)
-def _pursue_row(rule, x, units, start_a, start_b, silent, cost, fewest, place, order):  # type: ignore[no-untyped-def]
+def _pursue_row(rule, x, units, start_a, start_b, silent, cost, limit, fewest, place, order):  # type: ignore[no-untyped-def]
     """Code of one row, begun with the unit in this place of the order of gains."""
     a, b = start_a.copy(), start_b.copy()
     scores = np.empty(len(units))
     inactive = np.ones(len(units), dtype=np.bool_)
-    current = -math.inf if rule == EQUAL else _score(rule, x, a, b, silent, 0)
+    current = -math.inf if rule == EQUAL else _score(rule, x, a, b, silent, 0, limit)
     for step in range(len(order)):
         for k in range(len(units)):
-            scores[k] = _score(rule, x, a, b, units[k], step) if inactive[k] else -math.inf
+            scores[k] = _score(rule, x, a, b, units[k], step, limit) if inactive[k] else -math.inf
         chosen = np.argmax(scores)
         if step >= fewest and scores[chosen] - current <= cost + MARGIN:
             break
@@ -135,7 +140,7 @@ def _pursue_row(rule, x, units, start_a, start_b, silent, cost, fewest, place, o
 
 
 @njit(cache=True, nogil=True)
-def _pursue(rule, X, units, start_a, start_b, silent, cost, fewest, most, n_starts):  # type: ignore[no-untyped-def]
+def _pursue(rule, X, units, start_a, start_b, silent, cost, limit, fewest, most, n_starts):  # type: ignore[no-untyped-def]
     n_rows = len(X)
     order = np.full((n_rows, most), -1, dtype=np.int32)
     likelihood = np.empty(n_rows)
@@ -144,7 +149,9 @@ def _pursue(rule, X, units, start_a, start_b, silent, cost, fewest, most, n_star
         worth = -math.inf
         for place in range(n_starts):
             code = np.full(most, -1, dtype=np.int32)
-            found = _pursue_row(rule, x, units, start_a, start_b, silent, cost, fewest, place, code)
+            found = _pursue_row(
+                rule, x, units, start_a, start_b, silent, cost, limit, fewest, place, code
+            )
             if found - cost * np.sum(code >= 0) > worth + MARGIN or place == 0:
                 worth = found - cost * np.sum(code >= 0)
                 order[n] = code
@@ -159,6 +166,7 @@ def pursue(
     start: Array,
     *,
     cost: float = 0.0,
+    limit: float = LIMIT,
     min_active: int = 0,
     max_active: int | None = None,
     n_starts: int = 1,
@@ -177,6 +185,8 @@ def pursue(
         Odds with no unit active (MAX and LOG_ODDS; the other rules start undecided).
     cost : float, default=0.0
         Nats a unit must gain.
+    limit : float, default=LIMIT
+        Composed odds further from one than this, either way, count as if they were not.
     min_active, max_active : int
         Limits on active units per row.
     n_starts : int, default=1
@@ -187,6 +197,7 @@ def pursue(
     order : ndarray of shape (n_rows, max_active)
         Units in the order of activation, padded with -1.
     log_likelihood : ndarray of shape (n_rows,)
+        Within the limit.
     """
     most = len(units) if max_active is None else min(max_active, len(units))
     fewest = max(min_active, 1) if rule == EQUAL else min_active
@@ -199,7 +210,7 @@ def pursue(
     rows = np.ascontiguousarray(X, dtype=np.uint8)
     units = np.ascontiguousarray(units, dtype=np.float64)
     fewest, n_starts = min(fewest, most), min(n_starts, len(units))
-    return _pursue(rule, rows, units, start, undecided, silent, cost, fewest, most, n_starts)
+    return _pursue(rule, rows, units, start, undecided, silent, cost, limit, fewest, most, n_starts)
 
 
 def codes_from_order(order: NDArray[np.int32], n_units: int) -> NDArray[np.uint8]:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from dynpart.baselines._base import Array, Baseline
+from dynpart.baselines._pursuit import LIMIT
 from dynpart.baselines._rules import CLIP, RULES, clipped
+from dynpart.families._bernoulli import SURE
 
+LIMITS = {"likelihood": LIMIT, "reconstruction": SURE / (1 - SURE)}
+"""Odds further from one than this count as if they were not when rows are encoded."""
 N_TUNING_ROWS = 500
 N_BISECTIONS = 12
 
@@ -29,6 +35,8 @@ class ComposedPursuit(Baseline):
     mean_active : float, optional
         Wanted mean number of active units: the activation cost (the sparsity penalty) is tuned
         to it. By default a unit is activated as soon as it gains.
+    criterion : {"likelihood", "reconstruction"}, default="likelihood"
+        What codes are chosen for when rows are encoded, as in our own model.
     n_starts : int, default=1
         Pursuits of each row when rows are encoded, each begun with another unit; the best code is
         kept.
@@ -65,6 +73,7 @@ class ComposedPursuit(Baseline):
         rule: str = "max",
         max_active: int | None = None,
         mean_active: float | None = None,
+        criterion: str = "likelihood",
         n_starts: int = 1,
         max_iter: int = 40,
         batch_size: int = 2000,
@@ -75,6 +84,7 @@ class ComposedPursuit(Baseline):
         self.rule = rule
         self.max_active = max_active
         self.mean_active = mean_active
+        self.criterion = criterion
         self.n_starts = n_starts
         self.max_iter = max_iter
         self.batch_size = batch_size
@@ -90,6 +100,10 @@ class ComposedPursuit(Baseline):
         self._require_binary()
         if self.rule not in RULES:
             raise ValueError(f"rule must be one of {', '.join(RULES)}, got {self.rule!r}")
+        if self.criterion not in LIMITS:
+            raise ValueError(
+                f"criterion must be one of {', '.join(LIMITS)}, got {self.criterion!r}"
+            )
         rng = check_random_state(self.random_state)
         rule = RULES[self.rule](self.epsilon)
         mean = clipped(X.mean(axis=0, dtype=np.float64))
@@ -118,10 +132,10 @@ class ComposedPursuit(Baseline):
         return clipped(centre + 0.5 * np.sqrt(mean * (1 - mean)) * noise)
 
     def _pursue(
-        self, X: NDArray, base: Array, max_active: int | None, n_starts: int = 1
+        self, X: NDArray, base: Array, max_active: int | None, **search: Any
     ) -> NDArray[np.uint8]:
         return RULES[self.rule](self.epsilon).pursue(
-            X, self.means_, base, cost=self.cost_, max_active=max_active, n_starts=n_starts
+            X, self.means_, base, cost=self.cost_, max_active=max_active, **search
         )
 
     def _tuned_cost(self, X: NDArray, base: Array) -> float:
@@ -143,7 +157,8 @@ class ComposedPursuit(Baseline):
         return (low + high) / 2
 
     def _encode(self, X: NDArray, max_active: int | None) -> NDArray:
-        return self._pursue(X, self.base_, max_active or self.max_active, self.n_starts)
+        most, limit = max_active or self.max_active, LIMITS[self.criterion]
+        return self._pursue(X, self.base_, most, limit=limit, n_starts=self.n_starts)
 
     def _decode(self, H: Array) -> Array:
         return RULES[self.rule](self.epsilon).compose(H, self.means_, self.base_)

@@ -19,12 +19,22 @@ from dynpart.baselines import (
     SparseDictionary,
 )
 from dynpart.comparison.problems import Problem
+from dynpart.learning import Annealed
 
 OURS = "dynamic"
 THOROUGH = "thorough"
-OUR_VARIANTS = (OURS, "swaps", THOROUGH, "paper")
+RECONSTRUCTING = "reconstructing"
+PATIENT = "patient"
+OUR_VARIANTS = (OURS, "swaps", THOROUGH, RECONSTRUCTING, PATIENT, "paper")
 N_STARTS = 8
 """Pursuits of a row where a contestant is encoded thoroughly."""
+_SEARCH = {"n_starts": N_STARTS, "n_swaps": 2}
+AT_LEISURE: dict[str, dict[str, Any]] = {
+    THOROUGH: _SEARCH,
+    RECONSTRUCTING: _SEARCH | {"criterion": "reconstruction"},
+    PATIENT: _SEARCH | {"criterion": "reconstruction", "learning": Annealed(**_SEARCH)},
+}
+"""Arguments of our model where time does not matter, less and less."""
 
 
 @dataclass(frozen=True)
@@ -99,14 +109,14 @@ def _batch(problem: Problem) -> int:
     return 2000 if len(problem.train) > 2000 else max(100, len(problem.train) // 5)
 
 
-def _log_odds_dictionary(name: str, title: str, *, n_starts: int = 1) -> Contestant:
+def _log_odds_dictionary(name: str, title: str, **search: Any) -> Contestant:
     def make(problem: Problem, seed: int) -> Baseline:
         return ComposedPursuit(
             problem.n_components,
             rule="log-odds",
             max_active=problem.n_active if problem.capped else None,
             mean_active=problem.n_active,
-            n_starts=n_starts,
+            **search,
             batch_size=_batch(problem),
             random_state=seed,
         )
@@ -143,12 +153,13 @@ def _product_quantisation(problem: Problem, seed: int) -> Baseline:
 _ALL = (
     ours(OURS, "dynamic partition (ours)"),
     ours("swaps", "dynamic partition, two swap passes", n_swaps=2),
+    ours(THOROUGH, "dynamic partition, eight starts and two swap passes", **AT_LEISURE[THOROUGH]),
     ours(
-        THOROUGH,
-        "dynamic partition, eight starts and two swap passes",
-        n_starts=N_STARTS,
-        n_swaps=2,
+        RECONSTRUCTING,
+        "dynamic partition, the same, codes for reconstruction",
+        **AT_LEISURE[RECONSTRUCTING],
     ),
+    ours(PATIENT, "dynamic partition, the same, also while learning", **AT_LEISURE[PATIENT]),
     ours("paper", "dynamic partition, literal paper", learning="paper"),
     Contestant(
         "boltzmann",
@@ -169,6 +180,12 @@ _ALL = (
     _log_odds_dictionary("log-odds", "sparse dictionary, log-odds"),
     _log_odds_dictionary(
         "log-odds-starts", "sparse dictionary, log-odds, eight starts", n_starts=N_STARTS
+    ),
+    _log_odds_dictionary(
+        "log-odds-reconstructing",
+        "sparse dictionary, the same, codes for reconstruction",
+        n_starts=N_STARTS,
+        criterion="reconstruction",
     ),
     _composed("max", "maximal causes"),
     _composed("max-min", "max-min rule"),

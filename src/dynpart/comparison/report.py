@@ -11,7 +11,14 @@ import numpy as np
 from rich.box import SIMPLE
 from rich.table import Table
 
-from dynpart.comparison.contestants import CONTESTANTS, OUR_VARIANTS, OURS, THOROUGH
+from dynpart.comparison.contestants import (
+    CONTESTANTS,
+    OUR_VARIANTS,
+    OURS,
+    PATIENT,
+    RECONSTRUCTING,
+    THOROUGH,
+)
 from dynpart.comparison.problems import Problem
 from dynpart.comparison.runner import Result, load_templates
 from dynpart.comparison.scores import template_stability
@@ -209,6 +216,13 @@ def markdown_table(headings: Sequence[str], lines: Sequence[Sequence[str]]) -> s
     return "\n".join("| " + " | ".join(line) + " |" for line in (headings, aligned, *lines))
 
 
+ENCODED = {
+    THOROUGH: "Encoded with eight starts and two swap passes",
+    RECONSTRUCTING: "With such codes, but chosen for reconstruction,",
+    PATIENT: "With such a search also in the last iterations of learning",
+}
+
+
 def findings(problem: Problem, rows: Sequence[Row]) -> list[str]:
     """Plain sentences: who is ahead of our model, with binary codes, and in what.
 
@@ -246,15 +260,10 @@ def findings(problem: Problem, rows: Sequence[Row]) -> list[str]:
             f"**Ahead of ours in reconstruction with binary codes** ({mine}): {ahead_of(ours)}."
         )
         for row in rows:
-            if row.contestant == THOROUGH:
+            if row.contestant in ENCODED:
                 still = ahead_of(row)
-                verdict = (
-                    f"still ahead: {still}" if still else "no binary codes do better than that"
-                )
-                said.append(
-                    f"Encoded with eight starts and two swap passes ours has {figures(row)}; "
-                    f"{verdict}."
-                )
+                verdict = f"still ahead: {still}" if still else "nobody's binary codes do better"
+                said.append(f"{ENCODED[row.contestant]} ours has {figures(row)}; {verdict}.")
     real = [r for r in rivals if r not in binary and r.mean("error") < ours.mean("error")]
     if real:
         listed = ", ".join(f"{r.title} ({_error(problem, r)}{unit})" for r in real)
