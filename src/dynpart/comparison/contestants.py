@@ -156,10 +156,10 @@ _ALL = (
     ours(THOROUGH, "dynamic partition, eight starts and two swap passes", **AT_LEISURE[THOROUGH]),
     ours(
         RECONSTRUCTING,
-        "dynamic partition, the same, codes for reconstruction",
+        "dynamic partition, thorough codes for reconstruction",
         **AT_LEISURE[RECONSTRUCTING],
     ),
-    ours(PATIENT, "dynamic partition, the same, also while learning", **AT_LEISURE[PATIENT]),
+    ours(PATIENT, "dynamic partition, the same, patiently learnt", **AT_LEISURE[PATIENT]),
     ours("paper", "dynamic partition, literal paper", learning="paper"),
     Contestant(
         "boltzmann",
@@ -183,7 +183,7 @@ _ALL = (
     ),
     _log_odds_dictionary(
         "log-odds-reconstructing",
-        "sparse dictionary, the same, codes for reconstruction",
+        "sparse dictionary, log-odds, eight starts for reconstruction",
         n_starts=N_STARTS,
         criterion="reconstruction",
     ),

@@ -6,6 +6,9 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from dynpart.comparison.contestants import CONTESTANTS
 from dynpart.comparison.figures import plot_all_templates, plot_rate_distortion
 from dynpart.comparison.problems import Problem
@@ -20,6 +23,7 @@ from dynpart.comparison.report import (
 )
 from dynpart.comparison.runner import MOST_CODED_ROWS, MOST_CURVE_ROWS, Result, load_templates
 from dynpart.comparison.tracking import N_FEATURES, N_SEGMENTS, TrackingResult
+from dynpart.families._bernoulli import SURE
 
 INTRODUCTION = f"""# Against everything the paper names
 
@@ -30,6 +34,11 @@ but for the limit on active units and the iterations (60 on bars and on more tha
 No model gets the scored rows while it learns or tunes itself, except on pairs, where all rows are
 both learnt from and scored. The fixed settings, ours and those of the others, were found with
 figures of these data sets in sight.
+
+Ours and its closest rival, the log-odds dictionary, are also encoded with more time: from eight
+first units, ours with two swap passes; and with codes chosen for reconstruction, for which no
+opinion counts as surer than {SURE:.0%} (`criterion="reconstruction"`). The row *patiently learnt*
+searches as long in the last iterations of learning.
 
 - **active, error**: mean number of active units; share of wrong pixels after thresholding at
   1/2 (root mean squared error on gray data). Where a table has a limit on active units, every
@@ -119,7 +128,12 @@ def draw(folder: Path, problem: Problem, rows: Sequence[Row]) -> list[Path]:
     if any(result.curve for result in firsts):
         paths.append(folder / f"{problem.name}-rate-distortion.png")
         plot_rate_distortion(problem, firsts).savefig(paths[-1], bbox_inches="tight")
-    templates = {_title(r): load_templates(folder, r) for r in firsts}
+    templates: dict[str, NDArray] = {}
+    for first in firsts:
+        values = load_templates(folder, first)
+        # Models that differ in their codes alone have the same templates.
+        if not any(np.array_equal(values, others) for others in templates.values()):
+            templates[_title(first)] = values
     paths.append(folder / f"{problem.name}-templates.png")
     plot_all_templates(problem, templates).savefig(paths[-1], bbox_inches="tight")
     return paths
