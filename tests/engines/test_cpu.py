@@ -30,6 +30,8 @@ REFERENCE = ReferenceEngine()
 @given(problems(max_experts=40, max_features=150), st.booleans(), st.data())
 def test_pursuit_is_the_reference_one(problem, smoothed, data):
     experts, rows = problem
+    if data.draw(st.booleans()):
+        experts = experts.equally_sure()
     most = data.draw(st.integers(1, experts.n_experts))
     fewest = data.draw(st.integers(1, most))
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))

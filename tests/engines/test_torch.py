@@ -63,6 +63,8 @@ def as_numpy(codes, rule):
 @given(problems(max_experts=30, max_features=140), st.booleans(), st.data())
 def test_pursuit_is_the_reference_one(kernels, problem, smoothed, data):
     experts, rows = problem
+    if data.draw(st.booleans()):
+        experts = experts.equally_sure()
     most = data.draw(st.integers(1, min(experts.n_experts, 8)))
     fewest = data.draw(st.integers(1, most))
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
