@@ -9,7 +9,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from dynpart.comparison.contestants import CONTESTANTS, OURS
+from dynpart.comparison.contestants import CONTESTANTS, OUR_VARIANTS, OURS
 from dynpart.comparison.problems import Problem
 from dynpart.comparison.runner import Result
 
@@ -37,13 +37,15 @@ def plot_rate_distortion(problem: Problem, results: Sequence[Result]) -> Figure:
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     drawn = [r for r in results if r.curve and r.problem == problem.name]
-    others = [r for r in drawn if r.contestant != OURS]
+    others = [r for r in drawn if r.contestant not in OUR_VARIANTS]
     for i, result in reversed(list(enumerate(others))):
         style = {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i // len(COLOURS) % 8]}
         _line(axes, result, "-" if result.binary_codes else ":", lw=1.2, ms=4, **style)
-    for result in drawn:
-        if result.contestant == OURS:
-            _line(axes, result, "-", color=OUR_COLOUR, marker="o", lw=2.6, ms=6, zorder=9)
+    ours = [r for r in drawn if r.contestant in OUR_VARIANTS]
+    for i, result in reversed(list(enumerate(ours))):
+        width, size = (2.6, 6) if result.contestant == OURS else (1.2, 4)
+        style = {"color": OUR_COLOUR, "marker": MARKERS[i % 8]}
+        _line(axes, result, "-", lw=width, ms=size, zorder=9, **style)
     axes.set_xlabel("mean number of active units")
     axes.set_ylabel("wrong pixels" if problem.binary else "root mean squared error")
     axes.set_ylim(bottom=0)
@@ -60,7 +62,7 @@ def plot_rate_distortion(problem: Problem, results: Sequence[Result]) -> Figure:
         loc="outside right upper",
         fontsize=8,
         frameon=False,
-        title="dotted: real codes",
+        title="red: ours; dotted: real codes",
     )
     return figure
 
