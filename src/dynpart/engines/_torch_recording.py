@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from threading import Lock
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from dynpart.engines._contract import Fold
+
+ONE_AT_A_TIME = Lock()
+"""Threads that learn side by side share the stream on which they record."""
 
 
 @lru_cache
@@ -36,7 +40,7 @@ def captured(call: Callable[[], object], device: torch.device, pool: Any) -> tor
     """What a call makes the GPU do."""
     graph, aside = torch.cuda.CUDAGraph(), side_stream(device)
     aside.wait_stream(torch.cuda.current_stream(device))
-    with torch.cuda.stream(aside):
+    with ONE_AT_A_TIME, torch.cuda.stream(aside):
         # Kernels may have to be compiled and loaded on the way, hence not the strictest mode.
         graph.capture_begin(pool=pool, capture_error_mode="relaxed")
         try:
