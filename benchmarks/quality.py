@@ -71,11 +71,8 @@ def on_device(row: Contestant, device: str) -> Contestant:
 
 def settings() -> dict[str, Contestant]:
     """The rows every table may have."""
-    rows = [
-        ours(OURS, "default"),
-        CONTESTANTS["swaps"],
-        *(CONTESTANTS[name] for name in AT_LEISURE),
-    ]
+    rows = [ours(OURS, "default"), CONTESTANTS["swaps"]]
+    rows += [CONTESTANTS[name] for name in AT_LEISURE]
     rows += [connected("connectivity")]
     rows += [connected(f"connectivity-{name}", **how) for name, how in AT_LEISURE.items()]
     rows += [CONTESTANTS[name] for name in BASELINES]

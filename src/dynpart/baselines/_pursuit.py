@@ -17,9 +17,7 @@ Array = NDArray[np.float64]
 MAX, MAX_MIN, EQUAL, LOG_ODDS = range(4)
 
 LIMIT = 1e6  # odds further from one are taken for as sure
-BLOCK = (
-    32  # odds within the limit and probabilities above 1e-6 cannot overflow a product of so many
-)
+BLOCK = 32  # so many odds within the limit, or probabilities above 1e-6, multiply without overflow
 MARGIN = 1e-3  # nats a unit must gain beyond its cost, as in our own pursuit
 
 

@@ -7,7 +7,6 @@ steps of the run and for each change of expertise; replacing the plan replaces t
 from __future__ import annotations
 
 import math
-import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
@@ -137,7 +136,7 @@ def noise(rng: np.random.Generator, shape: tuple[int, int]) -> Array:
         part *= 2
         part -= 1
 
-    with ThreadPoolExecutor(os.cpu_count()) as threads:
+    with ThreadPoolExecutor() as threads:
         list(threads.map(draw, range(0, drawn.size, DRAWN_TOGETHER)))
     rng.bit_generator.advance(drawn.size)  # type: ignore[attr-defined]
     return drawn.reshape(shape)
