@@ -55,7 +55,7 @@ def last(states):
 
 
 def some_steps(n_iter=4, **changes):
-    return [Step(n_updates=2, min_active=2, log2_bound=4.0, **changes)] * n_iter
+    return [Step(min_active=2, log2_bound=4.0, **changes)] * n_iter
 
 
 @given(st.integers(0, 2**32 - 1), st.booleans())
@@ -272,7 +272,7 @@ def test_renewal_leaves_a_good_model_alone():
     model = DynamicPartitionModel(8, random_state=0).fit(X)
     state = LearnerState(model._experts())
     task = make_task(X, max_active=8)
-    assert renew(task, Annealed(), state, Step(n_updates=2), X, len(X), seed=0) is state
+    assert renew(task, Annealed(), state, Step(), X, len(X), seed=0) is state
 
 
 def test_complaints_name_what_went_wrong():

@@ -285,17 +285,14 @@ def _batch_learner(task: Task, plan: Plan, step: Step, before: Experts) -> Fold:
         experts = Experts(family, eta, log2_expertise, bound)
         codes = engine.pursue(rows, experts, rule)
         summary = codes.summary(experts.n_experts)
-        for _ in range(step.n_updates):
-            evidence = engine.gradient_sums(rows, experts, codes) + GradientSums(evidence_before)
-            heard = evidence if neighbours is None else neighbours.evidence(evidence)
-            experts = update_expertise(experts, heard, plan, step, summary.n_rows)
-            sums = engine.responsibility_sums(rows, experts, codes)
-            sums = sums + ResponsibilitySums(sums_before)
-            shared = (
-                sums if neighbours is None else neighbours.opinions(sums, population, plan.epsilon)
-            )
-            opinions = family.update(shared.weight, shared.statistics, population, plan.epsilon)
-            experts = replace(experts, eta=opinions)
+        evidence = engine.gradient_sums(rows, experts, codes) + GradientSums(evidence_before)
+        heard = evidence if neighbours is None else neighbours.evidence(evidence)
+        experts = update_expertise(experts, heard, plan, step, summary.n_rows)
+        sums = engine.responsibility_sums(rows, experts, codes)
+        sums = sums + ResponsibilitySums(sums_before)
+        shared = sums if neighbours is None else neighbours.opinions(sums, population, plan.epsilon)
+        opinions = family.update(shared.weight, shared.statistics, population, plan.epsilon)
+        experts = replace(experts, eta=opinions)
         return (
             experts.eta,
             experts.log2_expertise,

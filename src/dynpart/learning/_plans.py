@@ -34,7 +34,7 @@ class Step:
     n_rows : int or None
         Rows drawn afresh, with replacement, for each batch; None for one batch of all rows.
     n_batches : int
-        Batches in this iteration, each with its own codes and updates.
+        Batches in this iteration, each with its own codes and update.
     min_active : int
         Floor on the number of active experts.
     smoothed : bool
@@ -43,8 +43,6 @@ class Step:
         Levels of expertise are kept within plus and minus this.
     size : float
         Share of the full change of expertise that is made, from 1 down to 0.
-    n_updates : int
-        How often expertise and experts are updated with the same codes.
     memory : float
         Weight of what the iteration's earlier batches said when a batch's own sums are added.
     n_starts, n_swaps : int
@@ -59,7 +57,6 @@ class Step:
     smoothed: bool = False
     log2_bound: float = math.inf
     size: float = 1.0
-    n_updates: int = 1
     memory: float = 0.0
     n_starts: int = 1
     n_swaps: int = 0
@@ -236,7 +233,7 @@ class Annealed:
     """Share of the search with soft comparisons where there is no race."""
     n_batches: ClassVar[int] = 3
     """Batches an iteration of a search that is raced."""
-    n_batches_alone: ClassVar[int] = 6
+    n_batches_alone: ClassVar[int] = 8
     """The same where there is no race: what is not spent on other floors is spent on this one.
 
     A search of few iterations, which is asked for to be quick, has fewer.
@@ -303,7 +300,6 @@ class Annealed:
                 min_active=round(floor + (low - floor) * fall),
                 smoothed=u <= soft,
                 log2_bound=1 + (search_bound - 1) * u,
-                n_updates=2,
                 memory=memory,
                 search=True,
             )
@@ -318,7 +314,6 @@ class Annealed:
                 min_active=low,
                 log2_bound=final_bound + (search_bound - final_bound) * left,
                 size=math.sqrt(left),
-                n_updates=2,
                 memory=1.0,
                 n_starts=self.n_starts,
                 n_swaps=self.n_swaps,

@@ -87,6 +87,6 @@ def snapshots(
     # Of several starts, the one that was kept ends where the model does.
     kept = min(plan.runs, key=lambda run: float(np.abs(run[-1] - fitted.means_).max()))
     steps = [record.step for record in fitted.history_]
-    updates = [step.n_updates * (step.n_batches if step.n_rows else 1) for step in steps]
+    updates = [step.n_batches if step.n_rows else 1 for step in steps]
     position = np.concatenate([[0], np.cumsum(updates)])
     return {t: kept[position[t]] for t in sorted({min(t, len(steps)) for t in wanted})}
