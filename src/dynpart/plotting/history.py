@@ -52,8 +52,9 @@ def plot_history(model: Any) -> Figure:
         penalised = [record.penalised for record in records]
         left.plot(iterations, penalised, color=SECOND, label="penalised, log P(x | h)")
         heading(grid[1], "Active experts per row")
-        grid[1].plot(iterations, [record.mean_active for record in records], color=LINE)
-        grid[1].set_ylim(bottom=0)
+        active = [record.mean_active for record in records]
+        grid[1].plot(iterations, active, color=LINE)
+        grid[1].set_ylim(0, 1.05 * max(active))
     left.legend(frameon=False, fontsize=SMALL, loc="lower right")
     for axes in grid:
         _curve_axes(axes)
