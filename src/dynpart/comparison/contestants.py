@@ -159,7 +159,7 @@ _ALL = (
         "dynamic partition, thorough codes for reconstruction",
         **AT_LEISURE[RECONSTRUCTING],
     ),
-    ours(PATIENT, "dynamic partition, the same, patiently learnt", **AT_LEISURE[PATIENT]),
+    ours(PATIENT, "dynamic partition, patiently learnt, for reconstruction", **AT_LEISURE[PATIENT]),
     ours("paper", "dynamic partition, literal paper", learning="paper"),
     Contestant(
         "boltzmann",
