@@ -34,7 +34,7 @@ def add_unusual(gains, rows, X, usual, start, width, surprise, first, stride):
     """
     n_lanes = gains.shape[1]
     flags = np.zeros((width + 7) // 8 * 8, np.uint8)
-    found = np.empty(width, np.int64)
+    found = np.empty(width + 7, np.int64)
     for i in range(rows.size):
         row = _u(rows[i])
         for d in range(width):

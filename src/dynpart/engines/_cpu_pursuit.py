@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
-from numba.cpython.unsafe.numbers import trailing_zeros
 
 from dynpart.engines._cpu_vectors import (
+    PLACES,
     add_changes_1,
     add_changes_2,
     add_changes_3,
@@ -22,6 +22,7 @@ from dynpart.engines._cpu_vectors import (
     add_rows_2,
     add_rows_3,
     add_rows_4,
+    list_flags,
 )
 
 TILE = 64
@@ -32,16 +33,11 @@ _u = np.uintp  # an unsigned index spares the test for "counted from the end", a
 
 @njit(cache=True, nogil=True)
 def positions(flags, found):
-    """Where flags (uint8, 0 or 1, a multiple of 8 of them) are set; returns how many."""
-    words = flags.view(np.uint64)
-    m = 0
-    for i in range(words.size):
-        word = words[i]
-        while word != np.uint64(0):
-            found[_u(m)] = 8 * i + (np.int64(trailing_zeros(word)) >> 3)
-            m += 1
-            word &= word - np.uint64(1)
-    return m
+    """Where flags (uint8, 0 or 1, a multiple of 8 of them) are set; returns how many.
+
+    `found` has room for all of them and seven more.
+    """
+    return list_flags(flags, flags.size // 8, PLACES, found)
 
 
 @njit(cache=True, nogil=True)
@@ -132,7 +128,7 @@ def new_work(n_experts, n_features, rank):
     """Scratch for one row: flags, variables won, active experts, owners old and new."""
     return (
         np.zeros((n_features + 7) // 8 * 8, np.uint8),
-        np.empty(n_features, np.int64),
+        np.empty(n_features + 7, np.int64),
         np.zeros(n_experts, np.bool_),
         (np.empty(n_features, rank.dtype), np.empty(n_features, np.float32)),
         (np.empty(n_features, rank.dtype), np.empty(n_features, np.float32)),
@@ -154,10 +150,11 @@ def take_over(j, gains, i, offsets, table, rank, rank_by_expert, work):
         new_log[_u(d)] = table[_u(offsets[_u(d)] + j)]
     new = rank_by_expert.reshape(-1), new_log
     add_changes(gains, i, m, 1.0, wins, offsets, owners, new, j * n_features, table, rank)
-    for q in range(m):
-        d = wins[q]
-        owner_rank[_u(d)] = rank_by_expert[_u(j), _u(d)]
-        owner_log[_u(d)] = new_log[_u(d)]
+    for d in range(n_features):
+        owner_rank[d] = min(owner_rank[d], rank_by_expert[_u(j), d])
+    for d in range(n_features):
+        before, after = owner_log[d], new_log[d]
+        owner_log[d] = after if flags[d] else before
     return m
 
 

@@ -45,9 +45,9 @@ def opinion(k, nobody, offset, table):
 
 
 @njit(cache=True, nogil=True)
-def find_owners(code, offsets, table, rank_by_expert, scratch):
+def find_owners(code, rank_by_expert, scratch):
     """Find the best (owner) and second best (heir) of the code's experts for every variable."""
-    (_, _, _, (owner_rank, owner_log), (heir_rank, _)), owner, heir, _, agreed = scratch
+    (_, _, _, (owner_rank, _), (heir_rank, _)), owner, heir, _, agreed = scratch
     nobody = owner.dtype.type(rank_by_expert.shape[0])
     owner_rank[:] = nobody
     heir_rank[:] = nobody
@@ -66,10 +66,17 @@ def find_owners(code, offsets, table, rank_by_expert, scratch):
             owner[d] = expert if first else owner[d]
             owner_rank[d] = r if first else owner_rank[d]
     for d in range(owner.size):
-        owner_log[d] = opinion(owner[d], nobody, offsets[d], table)
-    for d in range(owner.size):
         owner[d] = nobody if agreed[d] else owner[d]
         owner_rank[d] = 0 if agreed[d] else owner_rank[d]
+
+
+@njit(cache=True, nogil=True)
+def read_opinions(offsets, table, scratch):
+    """Read the owners' opinions; where all experts agree, anybody's."""
+    (_, _, _, (_, owner_log), _), owner, _, _, agreed = scratch
+    for d in range(owner.size):
+        k = 0 if agreed[d] else owner[d]
+        owner_log[d] = table[_u(offsets[d]) + _u(k)]
 
 
 @njit(cache=True, nogil=True)
@@ -87,17 +94,29 @@ def find_heirs(j, nobody, offsets, table, scratch):
 
 
 @njit(cache=True, nogil=True)
+def bequeath(m, work):
+    """Leave m variables, those that `find_heirs` has listed, to their heirs."""
+    _, owned, _, (owner_rank, owner_log), (heir_rank, heir_log) = work
+    for q in range(m):
+        d = _u(owned[q])
+        owner_rank[d] = heir_rank[d]
+        owner_log[d] = heir_log[d]
+
+
+@njit(cache=True, nogil=True)
 def gains_over_code(code, gains, i, offsets, table, rank, rank_by_expert, scratch):
     """Set gains[i] to the gains of all experts over those of a code."""
     (_, listed, _, owners, _), _, _, _, _ = scratch
-    find_owners(code, offsets, table, rank_by_expert, scratch)
+    find_owners(code, rank_by_expert, scratch)
+    read_opinions(offsets, table, scratch)
     # As if every owner lost its variable to an expert of the same opinion that nobody beats.
     unbeaten = np.zeros_like(owners[0])
-    for d in range(listed.size):
+    n_features = offsets.size
+    for d in range(n_features):
         listed[d] = d
     gains[i] = 0.0
     new = unbeaten, owners[1]
-    add_changes(gains, i, listed.size, -1.0, listed, offsets, owners, new, 0, table, rank)
+    add_changes(gains, i, n_features, -1.0, listed, offsets, owners, new, 0, table, rank)
 
 
 @njit(cache=True, nogil=True)
@@ -132,35 +151,52 @@ def swap_experts(code, gains, i, offsets, table, rank, rank_by_expert, rule, scr
             continue
         n_settled = 0
         gains[i] = without[0]
-        code[step] = -1
-        find_owners(code, offsets, table, rank_by_expert, scratch)
+        bequeath(m, work)
         if drop:
             n_active -= 1
-            continue
-        take_over(best, gains, i, offsets, table, rank, rank_by_expert, work)
-        active[best] = True
-        code[step] = best
-        find_owners(code, offsets, table, rank_by_expert, scratch)
+            code[step] = -1
+        else:
+            take_over(best, gains, i, offsets, table, rank, rank_by_expert, work)
+            active[best] = True
+            code[step] = best
+        find_owners(code, rank_by_expert, scratch)
 
 
 @njit(cache=True, nogil=True)
 def prune_experts(code, offsets, table, rank_by_expert, rule, scratch):
     """Drop the experts that do not earn their cost, in turn."""
     min_active, _, margin, cost, _, _ = rule
-    (_, owned, _, (_, owner_log), (_, heir_log)), _, _, _, _ = scratch
+    work = scratch[0]
+    _, owned, _, (_, owner_log), (_, heir_log) = work
     n_active = np.count_nonzero(code >= 0)
     for step in range(code.size):
         j = np.int64(code[step])
         if j < 0 or n_active <= min_active:
             continue
         earned = 0.0
-        for q in range(find_heirs(j, cost.size, offsets, table, scratch)):
+        m = find_heirs(j, cost.size, offsets, table, scratch)
+        for q in range(m):
             d = _u(owned[q])
             earned += owner_log[d] - heir_log[d]
         if earned - cost[j] <= margin:
             n_active -= 1
             code[step] = -1
-            find_owners(code, offsets, table, rank_by_expert, scratch)
+            bequeath(m, work)
+            find_owners(code, rank_by_expert, scratch)
+
+
+@njit(cache=True, nogil=True)
+def sum_of(values):
+    """Sum in float64, by eight running sums that do not wait for each other."""
+    part = np.zeros(8)
+    whole = values.size // 8 * 8
+    for start in range(0, whole, 8):
+        for t in range(8):
+            part[t] += values[_u(start + t)]
+    total = part.sum()
+    for d in range(whole, values.size):
+        total += values[d]
+    return total
 
 
 @njit(cache=True, nogil=True)
@@ -173,6 +209,8 @@ def refine_row(code, gains, i, offsets, table, rank, rank_by_expert, rule, scrat
         Active experts, padded with -1; overwritten.
     gains : ndarray of shape (n, n_lanes)
         gains[i] holds the gains of all experts over the code, if there are swaps; overwritten.
+    scratch : tuple
+        If there are swaps, it holds the opinions of the code's owners.
 
     Returns
     -------
@@ -180,9 +218,11 @@ def refine_row(code, gains, i, offsets, table, rank, rank_by_expert, rule, scrat
         Log-likelihood of the code under the hard composition.
     """
     _, _, _, _, n_swaps, prune = rule
-    find_owners(code, offsets, table, rank_by_expert, scratch)
+    find_owners(code, rank_by_expert, scratch)
     if n_swaps:
         swap_experts(code, gains, i, offsets, table, rank, rank_by_expert, rule, scratch)
+    else:
+        read_opinions(offsets, table, scratch)
     if prune:
         prune_experts(code, offsets, table, rank_by_expert, rule, scratch)
     last = 0
@@ -192,8 +232,4 @@ def refine_row(code, gains, i, offsets, table, rank, rank_by_expert, rule, scrat
         if j >= 0:
             code[last] = j
             last += 1
-    total = 0.0
-    owner_log = scratch[0][3][1]
-    for d in range(owner_log.size):
-        total += owner_log[d]
-    return total
+    return sum_of(scratch[0][3][1])

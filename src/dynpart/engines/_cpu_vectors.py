@@ -30,7 +30,16 @@ POWER_OF_TWO = tuple(
 )
 """Polynomial for 2^x with x between -1/2 and 1/2, highest power first."""
 
+PLACES = np.array(
+    [[bit for bit in range(8) if n >> bit & 1] + [0] * (8 - n.bit_count()) for n in range(256)],
+    np.uint8,
+)
+"""The bits that are set in each byte, lowest first, filled up with zeros."""
+GATHER_FLAGS = 0x0102040810204080
+"""Times this, eight flags of a byte each become the bits of the highest byte."""
+
 _F32 = ir.FloatType()
+_I8 = ir.IntType(8)
 _I32 = ir.IntType(32)
 _I64 = ir.IntType(64)
 _VECTOR = ir.VectorType(_F32, LANES)
@@ -59,7 +68,7 @@ def _vector_at(builder: Any, pointer: Any, index: Any, element: Any) -> Any:
 
 def _fetch(builder: Any, pointer: Any, index: Any) -> None:
     """Ask for a part of a table before it is needed."""
-    byte = ir.IntType(8).as_pointer()
+    byte = _I8.as_pointer()
     kind = ir.FunctionType(ir.VoidType(), [byte, _I32, _I32, _I32])
     prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
     where = builder.bitcast(builder.gep(pointer, [index]), byte)
@@ -67,10 +76,10 @@ def _fetch(builder: Any, pointer: Any, index: Any) -> None:
     builder.call(prefetch, [where, to_read, soon, of_data])
 
 
-def _splat(builder: Any, value: Any) -> Any:
-    kind = ir.VectorType(value.type, LANES)
+def _splat(builder: Any, value: Any, width: int = LANES) -> Any:
+    kind = ir.VectorType(value.type, width)
     single = builder.insert_element(ir.Constant(kind, ir.Undefined), value, ir.Constant(_I32, 0))
-    mask = ir.Constant(ir.VectorType(_I32, LANES), [0] * LANES)
+    mask = ir.Constant(ir.VectorType(_I32, width), [0] * width)
     return builder.shuffle_vector(single, ir.Constant(kind, ir.Undefined), mask)
 
 
@@ -322,6 +331,43 @@ def mixture_shares(typingctx, lo, hi, offsets, table, log2_levels, shares):
                 out = builder.bitcast(builder.gep(shares_, [at]), _VECTOR.as_pointer())
                 builder.store(_power_of_two(builder, y), out, align=4)
         return context.get_dummy_value()
+
+    return sig, codegen
+
+
+@intrinsic
+def list_flags(typingctx, flags, n_words, places, found):
+    """Write where `flags` are set to `found`; returns how many are.
+
+    Eight flags (uint8, 0 or 1) at a time, without a branch: the numbers of all that are set are
+    looked up in `places` and written together, the next eight right behind the last that counts.
+    So `found` needs room for seven more than there are.
+    """
+    sig = types.int64(flags, types.int64, places, found)
+
+    def codegen(context, builder, signature, args):
+        flags_, places_, found_ = (
+            _data(context, builder, signature.args[i], args[i]) for i in (0, 2, 3)
+        )
+        zero, one, eight = (ir.Constant(_I64, value) for value in (0, 1, 8))
+        octet = ir.VectorType(_I64, 8)
+        count_bits = ir.FunctionType(_I64, [_I64])
+        count_bits = cgutils.get_or_insert_function(builder.module, count_bits, "llvm.ctpop.i64")
+        words = builder.bitcast(flags_, _I64.as_pointer())
+        count = cgutils.alloca_once_value(builder, zero)
+        with cgutils.for_range_slice(builder, zero, args[1], one) as (i, _):
+            word = _at(builder, words, i)
+            bits = builder.mul(word, ir.Constant(_I64, GATHER_FLAGS))
+            bits = builder.lshr(bits, ir.Constant(_I64, 56))
+            where = builder.gep(places_, [builder.mul(bits, eight)])
+            where = builder.bitcast(where, ir.VectorType(_I8, 8).as_pointer())
+            places_set = builder.zext(builder.load(where, align=1), octet)
+            first = _splat(builder, builder.mul(i, eight), 8)
+            m = builder.load(count)
+            out = builder.bitcast(builder.gep(found_, [m]), octet.as_pointer())
+            builder.store(builder.add(places_set, first), out, align=8)
+            builder.store(builder.add(m, builder.call(count_bits, [word])), count)
+        return builder.load(count)
 
     return sig, codegen
 
