@@ -54,6 +54,14 @@ class Forgetful(Annealed):
 
 
 @dataclass(frozen=True)
+class Sure(Annealed):
+    """Opinions stay as sure as the last iteration leaves them."""
+
+    def steps(self, problem: Problem, floor: int) -> list[Step]:
+        return [replace(step, doubt=False) for step in super().steps(problem, floor)]
+
+
+@dataclass(frozen=True)
 class SignOnly(Annealed):
     """The paper's sign of the gradient instead of its standard score."""
 
@@ -77,6 +85,7 @@ ABLATIONS: dict[str, Plan] = {
     "all rows in the search": AllRowsInSearch(),
     "steps do not shrink": FullSteps(),
     "no memory": Forgetful(),
+    "no doubt": Sure(),
     "sign instead of score": SignOnly(),
     "epsilon 0.5": Annealed(epsilon=0.5),
 }

@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.speed import case, data
-from benchmarks.speed.kernels import changes
+from benchmarks.speed.kernels import changes, different
 from benchmarks.speed.report import write_block
 from dynpart import DynamicPartitionModel
 from dynpart.arrays import to_numpy
@@ -134,13 +134,15 @@ def check(rows: Tensor, experts: Experts, rule: PursuitRule) -> dict[str, float]
 def operations(fit_rows: Tensor, coded: Tensor, model: DynamicPartitionModel) -> list[dict]:
     """Each operation beside the floors it cannot go below."""
     engine, experts = TorchEngine("cuda"), model._experts()
-    rule = model._rule()
+    swaps = model._rule()
+    rule = replace(swaps, n_swaps=0)
     codes = engine.pursue(fit_rows, experts, rule)
     soft = replace(rule, smoothed=True, min_active=12)
     some = fit_rows[:2000]
     rate, bytes_a_second = lane_rate(), bandwidth()
     n_rows, n_features = fit_rows.shape
     per_row = changes(experts.like(np.empty(0)), to_numpy(codes.order[:2000]))
+    n_different = int(different(experts.like(np.empty(0))).sum())
     mean_active = float(codes.n_active.double().mean())
 
     def row(what: str, call: Callable[[], Any], terms: float, n_bytes: float) -> dict:
@@ -157,6 +159,9 @@ def operations(fit_rows: Tensor, coded: Tensor, model: DynamicPartitionModel) ->
             n_rows * terms, n_rows * n_features),
         row(f"hard pursuit, {n_coded:,} rows", lambda: engine.pursue(coded, experts, rule),
             n_coded * terms, n_coded * n_features),
+        row(f"the same with a pass of swaps, {n_coded:,} rows",
+            lambda: engine.pursue(coded, experts, swaps),
+            n_coded * (terms + n_different * N_EXPERTS), n_coded * n_features),
         row("smoothed pursuit, 2,000 rows, 12 steps", lambda: engine.pursue(some, experts, soft),
             2000 * 12 * n_features * N_EXPERTS, 2000 * n_features),
         row(f"gradient sums, {n_rows:,} rows",
@@ -203,6 +208,8 @@ def fits(rows: Tensor, coded: Tensor, *, large: bool, folder: str | None) -> lis
     add("fit, max_iter=10, from NumPy", lambda: fit(host, max_iter=10, device="cuda"), repeats=3)
     model = fit(rows, max_active=12)
     add(f"encode {len(coded):,} rows", lambda: model.transform(coded), 9, wanted="0.005 s")
+    greedy = fit(rows, max_active=12, n_swaps=0)
+    add(f"encode {len(coded):,} rows, n_swaps=0", lambda: greedy.transform(coded), 9)
     some = rows[:2000]
     plain = TorchEngine("cuda", kernels=False)
     add("plain torch: pursuit of 2,000 rows",

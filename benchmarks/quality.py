@@ -71,7 +71,7 @@ def on_device(row: Contestant, device: str) -> Contestant:
 
 def settings() -> dict[str, Contestant]:
     """The rows every table may have."""
-    rows = [ours(OURS, "default"), CONTESTANTS["swaps"]]
+    rows = [ours(OURS, "default"), CONTESTANTS["greedy"]]
     rows += [CONTESTANTS[name] for name in AT_LEISURE]
     rows += [connected("connectivity")]
     rows += [connected(f"connectivity-{name}", **how) for name, how in AT_LEISURE.items()]

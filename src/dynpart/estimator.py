@@ -45,6 +45,8 @@ from dynpart.validation import (
 )
 
 PLANS: dict[str, type] = {"annealed": Annealed, "paper": Paper}
+LITERAL: dict[str, Any] = {"learning": "paper", "n_swaps": 0}
+"""Arguments with which everything is done as the paper's text says."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +73,7 @@ class DynamicPartitionModel(
     Every expert has an opinion on every variable and a level of expertise for it. A row's code
     says which experts are active; each variable is explained by the active expert with the highest
     expertise, so the code also partitions the variables. Codes are found by greedy likelihood
-    matching pursuit; experts and expertise are learnt by an EM-like loop [1]_.
+    matching pursuit, then refined once; experts and expertise are learnt by an EM-like loop [1]_.
 
     Parameters
     ----------
@@ -84,8 +86,8 @@ class DynamicPartitionModel(
     max_iter : int, default=30
         Iterations of learning. The schedule stretches over all of them.
     learning : {"annealed", "paper"} or Plan, default="annealed"
-        How to learn. "paper" is the paper's text taken literally. An object with the methods of
-        :class:`dynpart.learning.Plan` replaces the schedule as a whole.
+        How to learn. "paper" is the paper's text taken literally (with ``n_swaps=0``). An object
+        with the methods of :class:`dynpart.learning.Plan` replaces the schedule as a whole.
     n_init : int, default=1
         Number of fits from different starts; the one with the best penalised conditional
         likelihood is kept.
@@ -103,9 +105,9 @@ class DynamicPartitionModel(
     n_starts : int, default=1
         Pursuits of each row when rows are encoded: the first begins with the expert that explains
         the row best alone, the next with the second best, and so on; the best code is kept.
-    n_swaps : int, default=0
+    n_swaps : int, default=1
         Refinement passes when rows are encoded: each takes out every active expert in turn and
-        puts back the best one, or none.
+        puts back the best one, or none. With 0 codes are the paper's: greedy, and a third faster.
     prune : bool, default=False
         Drop experts that later activations made useless when rows are encoded.
     variance_floor : float, default=1.0
@@ -142,7 +144,7 @@ class DynamicPartitionModel(
     expertise_ : ndarray of shape (n_experts, n_features)
         Levels of expertise. Only their order and ratios within a variable matter.
     activation_probabilities_ : ndarray of shape (n_experts,)
-        How often each expert is active in the training rows.
+        How often each expert is active in the training rows; in 10,000 of them if there are more.
     objective_history_ : ndarray of shape (n_iter_,)
         Mean joint log-likelihood log P(x | h) + log P(h) of each iteration's rows, in nats.
     history_ : tuple of IterationRecord
@@ -221,7 +223,7 @@ class DynamicPartitionModel(
         activation_cost: str | float = 0.0,
         criterion: str = "likelihood",
         n_starts: int = 1,
-        n_swaps: int = 0,
+        n_swaps: int = 1,
         prune: bool = False,
         variance_floor: float = 1.0,
         connectivity: Any = None,
@@ -321,7 +323,7 @@ class DynamicPartitionModel(
             # The prior that charges for activations is the one of codes found without charge.
             probabilities = activation_probabilities(codes.summary(self.n_experts).to_numpy())
             encoders, rule = self._encoders(fit.experts), self._rule(probabilities)
-            codes = task.engine.pursue(data.rows, encoders, rule)
+            codes = task.engine.pursue(fit.rows, encoders, rule)
         summary = codes.summary(self.n_experts).to_numpy()
         self._keep(X, fit.experts, fit.history, activation_probabilities(summary))
         self.adaptation_ = fit.adaptation

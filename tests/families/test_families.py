@@ -8,6 +8,7 @@ from scipy import stats
 
 from dynpart.families import Bernoulli, Gaussian, column_moments, make_family
 from dynpart.families._bernoulli import (
+    DOUBTS,
     bernoulli_curvature,
     bernoulli_expertise_derivative,
     bernoulli_opinion_derivatives,
@@ -217,6 +218,50 @@ def test_equally_sure_opinions_say_the_same():
     T = family.statistics(np.array([[2.5, 1.0]]))
     density = family.log_density(T, sure)[0]
     assert density[0] - density[1] == pytest.approx((2.0**2 - 0.5**2) / (2 * 0.3))
+
+
+def left_out_likelihood(X, population, epsilon, doubt):
+    """Each row under the average of all others, for one expert that owns everything."""
+    spread = doubt * np.sqrt(population * (1 - population))
+    total = 0.0
+    for i, x in enumerate(X):
+        others = np.delete(X, i, axis=0)
+        above = others.sum(axis=0) + epsilon * population + spread
+        mu = np.clip(above / (len(others) + epsilon + 2 * spread), 1e-4, 1 - 1e-4)
+        total += np.where(x, np.log(mu), np.log1p(-mu)).sum()
+    return total
+
+
+@pytest.mark.parametrize("n_rows", [4, 12, 60])
+@pytest.mark.parametrize("sharpness", [0.05, 0.3, 3.0])
+def test_doubt_is_what_rows_left_out_ask_for(n_rows, sharpness):
+    rng = np.random.default_rng(n_rows)
+    X = rng.random((n_rows, 300)) < rng.beta(sharpness, sharpness, 300)
+    population, epsilon = rng.uniform(0.1, 0.9, 300), 0.7
+    family = Bernoulli()
+    weight, T_sum = np.full((1, 300), float(n_rows)), X.sum(axis=0)[None, None].astype(float)
+    eta = family.update(weight, T_sum, population[None], epsilon)
+    found, doubt = family.doubted(eta, weight + epsilon, weight, T_sum, population[None])
+    worth = [left_out_likelihood(X, population, epsilon, tried) for tried in DOUBTS]
+    assert doubt == DOUBTS[int(np.argmax(worth))]
+    spread = doubt * np.sqrt(population * (1 - population))
+    expected = (T_sum[0, 0] + epsilon * population + spread) / (n_rows + epsilon + 2 * spread)
+    np.testing.assert_allclose(found[0, 0], expected, atol=1e-3)
+
+
+def test_what_is_certain_is_not_doubted():
+    family, weight = Bernoulli(), np.full((2, 4), 8.0)
+    T_sum = np.array([[[8.0, 0, 8, 0], [0, 8.0, 0, 8]]])
+    population = np.full((1, 4), 0.5)
+    eta = family.update(weight, T_sum, population, 1.0)
+    found, doubt = family.doubted(eta, weight + 1.0, weight, T_sum, population)
+    assert doubt == 0
+    np.testing.assert_allclose(found, eta)
+    gaussian = Gaussian(centre=np.zeros(4), floor=0.3)
+    eta = gaussian.from_moments(np.ones((2, 4)), np.ones((2, 4)))
+    found, doubt = gaussian.doubted(eta, weight, weight, np.stack([T_sum[0]] * 2), eta[:, 0])
+    assert doubt == 0
+    assert found is eta
 
 
 def test_draws_follow_their_parameters():

@@ -227,9 +227,34 @@ def test_learning_stops_when_nothing_moves_but_never_in_the_search():
     X = make_pairs(3)
     fit = DynamicPartitionModel(6, max_iter=40, random_state=0, tol=10.0).fit(X)
     searches = sum(record.step.search for record in fit.history_)
-    assert fit.n_iter_ == searches + 1 < 40
+    # One iteration over all rows to see that nothing moves, and the last, which doubts.
+    assert fit.n_iter_ == searches + 2 < 40
+    assert [record.step.doubt for record in fit.history_].index(True) == fit.n_iter_ - 1
     full = DynamicPartitionModel(6, max_iter=40, random_state=0, tol=0.0).fit(X)
     assert full.n_iter_ == 40
+
+
+def test_opinions_on_few_rows_are_doubted_and_explain_unseen_ones_better():
+    rng = np.random.default_rng(0)
+    parts = rng.random((6, 60)) < 0.5
+    rows = np.where(rng.random((500, 60)) < 0.15, 1, 0) ^ parts[rng.integers(6, size=500)]
+    train, unseen = rows[:60], rows[60:]
+
+    class Sure(Annealed):
+        def steps(self, problem, floor):
+            return [replace(step, doubt=False) for step in super().steps(problem, floor)]
+
+    def explained(learning):
+        model = DynamicPartitionModel(6, learning=learning, random_state=0).fit(train)
+        return model, model.log_likelihood(unseen, model.transform(unseen)).mean()
+
+    (doubtful, more), (sure, less) = explained("annealed"), explained(Sure())
+    assert doubtful.history_[-1].doubt > 0
+    assert sure.history_[-1].doubt == 0
+    assert more > less
+    np.testing.assert_allclose(doubtful.expertise_, sure.expertise_, rtol=1e-5)
+    certain = DynamicPartitionModel(6, random_state=0).fit(make_pairs(3))
+    assert certain.history_[-1].doubt == 0
 
 
 def test_objectives_are_what_they_say():

@@ -19,13 +19,14 @@ from dynpart.baselines import (
     SparseDictionary,
 )
 from dynpart.comparison.problems import Problem
+from dynpart.estimator import LITERAL
 from dynpart.learning import Annealed
 
 OURS = "dynamic"
 THOROUGH = "thorough"
 RECONSTRUCTING = "reconstructing"
 PATIENT = "patient"
-OUR_VARIANTS = (OURS, "swaps", THOROUGH, RECONSTRUCTING, PATIENT, "paper")
+OUR_VARIANTS = (OURS, "greedy", THOROUGH, RECONSTRUCTING, PATIENT, "paper")
 N_STARTS = 8
 """Pursuits of a row where a contestant is encoded thoroughly."""
 _SEARCH = {"n_starts": N_STARTS, "n_swaps": 2}
@@ -152,7 +153,7 @@ def _product_quantisation(problem: Problem, seed: int) -> Baseline:
 
 _ALL = (
     ours(OURS, "dynamic partition (ours)"),
-    ours("swaps", "dynamic partition, two swap passes", n_swaps=2),
+    ours("greedy", "dynamic partition, greedy codes", n_swaps=0),
     ours(THOROUGH, "dynamic partition, eight starts and two swap passes", **AT_LEISURE[THOROUGH]),
     ours(
         RECONSTRUCTING,
@@ -160,7 +161,7 @@ _ALL = (
         **AT_LEISURE[RECONSTRUCTING],
     ),
     ours(PATIENT, "dynamic partition, patiently learnt, for reconstruction", **AT_LEISURE[PATIENT]),
-    ours("paper", "dynamic partition, literal paper", learning="paper"),
+    ours("paper", "dynamic partition, literal paper", **LITERAL),
     Contestant(
         "boltzmann",
         "restricted Boltzmann machine",

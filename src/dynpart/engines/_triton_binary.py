@@ -20,14 +20,21 @@ from torch import Tensor
 
 from dynpart.engines._contract import MARGIN, Experts, PursuitRule
 from dynpart.engines._triton_codes import rows_by_expert
+from dynpart.engines._triton_swaps import (
+    ENTRY_BITS,
+    SWAP_BLOCK,
+    can_list,
+    change_of_gains,
+    noted,
+    rank_bits,
+    swap_kernel,
+)
 from dynpart.engines._triton_tables import BinaryTables, lane_cost
 
 WIDEST = 4096
 """Variables up to which one program can hold a whole row."""
 MOST = 1024
 """Experts up to which one program can hold the gains of a row."""
-ENTRY_BITS = 32
-"""A variable that changed hands, its value and two ranks must fit into this."""
 RAREST = 1e-8
 """Probability below which a product of four may leave the range of float32."""
 ROWS = 64
@@ -44,7 +51,7 @@ TOGETHER = 4
 """Factors whose logarithm is taken together."""
 REGISTERS = 64
 """Registers of a thread under the smoothed rule: with more, too few rows are under way."""
-PROGRAMS_PER_CORE = 32
+PROGRAMS_PER_CORE = 64
 """Warps of single rows per multiprocessor, each with scratch memory of its own."""
 
 
@@ -54,14 +61,13 @@ def can_hold(experts: Experts, rule: PursuitRule) -> bool:
         return False
     n_experts, n_features = experts.log2_expertise.shape
     fits = 1 < n_experts <= MOST and 1 < n_features <= WIDEST
-    listable = 2 * n_features <= 1 << (ENTRY_BITS - 2 * _rank_bits(n_experts))
     family: Any = experts.family
-    return fits and listable and family.clip >= RAREST and rule.max_active > 1
-
-
-def _rank_bits(n_experts: int) -> int:
-    """Bits of an entry for a rank: as few kinds of kernels as possible."""
-    return max(8, (n_experts - 1).bit_length())
+    return (
+        fits
+        and can_list(2 * n_features, n_experts)
+        and family.clip >= RAREST
+        and rule.max_active > 1
+    )
 
 
 @triton.jit
@@ -137,10 +143,10 @@ def first_kernel(
 
 @triton.jit
 def hard_kernel(
-    x, gains, cost, density, ranks, by_variable, ranks_by_variable, held_ranks, held, entries,
-    numbers, order, log_likelihood,
+    x, gains, cost, density, ranks, agreed, by_variable, ranks_by_variable, held_ranks, held,
+    entries, numbers, order, log_likelihood,
     n_rows, n_features, n_experts, n_programs, size, min_active, max_active, margin,
-    CHUNK: tl.constexpr, LANES: tl.constexpr, BLOCK: tl.constexpr,
+    KEEP: tl.constexpr, CHUNK: tl.constexpr, LANES: tl.constexpr, BLOCK: tl.constexpr,
     VARIABLE_BITS: tl.constexpr, RANK_BITS: tl.constexpr,
 ):  # fmt: skip
     """Steps two and on of the pursuit under the hard rule, a row at a time.
@@ -148,10 +154,11 @@ def hard_kernel(
     An expert that joins takes over some variables; only these change the gains of the others. They
     are listed in the program's own scratch memory, beside the owner's ranks and log-densities, then
     read BLOCK by BLOCK with all experts. Little is kept in registers, so many rows are under way
-    at the same time.
+    at the same time. Rank 0 keeps variables off the list on which all experts agree. KEEP: the
+    gains over the code are left behind.
     """
     program = tl.program_id(0)
-    lane, part, some = tl.arange(0, LANES), tl.arange(0, CHUNK), tl.arange(0, BLOCK)
+    lane, part = tl.arange(0, LANES), tl.arange(0, CHUNK)
     held_ranks += program * size
     held += program * size
     entries += program * size
@@ -167,7 +174,9 @@ def hard_kernel(
             inside = d < n_features
             its = leader * n_features + d
             value = tl.load(mine + d, mask=inside, other=0).to(tl.int32)
-            tl.store(held_ranks + d, tl.load(ranks + its, mask=inside, other=0), mask=inside)
+            same = tl.load(agreed + value * n_features + d, mask=inside, other=0) > 0
+            rank = tl.load(ranks + its, mask=inside & (same == 0), other=0)
+            tl.store(held_ranks + d, rank, mask=inside)
             owned = tl.load(density + value * plane + its, mask=inside, other=0.0)
             tl.store(held + d, owned, mask=inside)
         step = 1
@@ -188,38 +197,22 @@ def hard_kernel(
                     value = tl.load(mine + d, mask=won, other=0).to(tl.int32)
                     before = tl.load(held + d, mask=won, other=0.0)
                     after = tl.load(density + value * plane + its, mask=won, other=0.0)
-                    place = n_won + tl.cumsum(won.to(tl.int32), axis=0) - 1
-                    name = (value * n_features + d).to(tl.uint32)
-                    entry = (was << (VARIABLE_BITS + RANK_BITS)) | (now << VARIABLE_BITS) | name
-                    tl.store(entries + place, entry, mask=won)
-                    tl.store(numbers + place, before, mask=won)
-                    tl.store(numbers + size + place, before - after, mask=won)
+                    n_won = noted(
+                        entries, numbers, size, n_won, won, was, now, value * n_features + d,
+                        before, after, VARIABLE_BITS, RANK_BITS,
+                    )  # fmt: skip
                     tl.store(held_ranks + d, now.to(held_ranks.dtype.element_ty), mask=won)
                     tl.store(held + d, after, mask=won)
-                    n_won += tl.sum(won.to(tl.int32), axis=0)
-                tl.debug_barrier()
-                change = tl.zeros([BLOCK, LANES], tl.float32)
-                for start in range(0, n_won, BLOCK):
-                    j = start + some
-                    listed = j < n_won
-                    # Entries beyond the last are zero: nobody wins such a variable.
-                    entry = tl.load(entries + j, mask=listed, other=0)
-                    before = tl.load(numbers + j, mask=listed, other=0.0)[:, None]
-                    lead = tl.load(numbers + size + j, mask=listed, other=0.0)[:, None]
-                    name = (entry & ((1 << VARIABLE_BITS) - 1)).to(tl.int32)
-                    now = ((entry >> VARIABLE_BITS) & ((1 << RANK_BITS) - 1)).to(tl.int32)[:, None]
-                    was = (entry >> (VARIABLE_BITS + RANK_BITS)).to(tl.int32)[:, None]
-                    variable = tl.where(name >= n_features, name - n_features, name)
-                    theirs = tl.load(by_variable + (name * LANES)[:, None] + lane[None, :])
-                    rank = tl.load(ranks_by_variable + (variable * LANES)[:, None] + lane[None, :])
-                    rank = rank.to(tl.int32)
-                    # Who would win it still loses the new owner's lead; who no longer would, all.
-                    loss = tl.where(rank < was, before - theirs, 0.0)
-                    change += tl.where(rank < now, lead, loss)
-                tl.debug_barrier()
-                gain += tl.sum(change, axis=0).to(tl.float64)
-                gain = tl.where(lane == k, -float("inf"), gain)
                 step += 1
+                if KEEP or step < max_active:
+                    gain += change_of_gains(
+                        mine, entries, numbers, size, n_won, by_variable, ranks_by_variable,
+                        n_features, False, False, LANES, BLOCK, VARIABLE_BITS, RANK_BITS,
+                    )  # fmt: skip
+                    gain = tl.where(lane == k, -float("inf"), gain)
+        if KEEP:
+            tl.store(gains + row * LANES + lane, gain)
+        tl.debug_barrier()
         total = tl.zeros([CHUNK], tl.float64)
         for start in range(0, n_features, CHUNK):
             d = start + part
@@ -308,7 +301,7 @@ def smoothed_kernel(
 def pursue_hard(
     x: Tensor, tables: BinaryTables, rule: PursuitRule, place: int = 0
 ) -> tuple[Tensor, Tensor]:
-    """Greedy pursuit of binary rows under the hard rule.
+    """Greedy pursuit of binary rows under the hard rule, and the swaps that the rule asks for.
 
     Parameters
     ----------
@@ -350,14 +343,30 @@ def pursue_hard(
     size = 8 * triton.cdiv(n_features, 8)
     scratch = torch.empty((4, n_programs, size), device=device)
     held_ranks = torch.empty((n_programs, size), dtype=tables.ranks.dtype, device=device)
-    hard_kernel[(n_programs,)](
-        x, gains, cost, tables.density, tables.ranks, tables.by_variable, tables.ranks_by_variable,
-        held_ranks, scratch[0], scratch[1].view(torch.uint32), scratch[2:], order, log_likelihood,
-        n_rows, n_features, n_experts, n_programs, size, int(rule.min_active),
-        int(rule.max_active), MARGIN, CHUNK=128 * warps, LANES=n_lanes, BLOCK=BLOCK,
-        VARIABLE_BITS=ENTRY_BITS - 2 * _rank_bits(n_experts), RANK_BITS=_rank_bits(n_experts),
-        num_warps=warps,
+    model = (
+        tables.density, tables.ranks, tables.agreed, tables.by_variable, tables.ranks_by_variable,
     )  # fmt: skip
+    lists = scratch[1].view(torch.uint32), scratch[2:]
+    kind: dict[str, Any] = {
+        "CHUNK": 128 * warps,
+        "LANES": n_lanes,
+        "BLOCK": BLOCK,
+        "VARIABLE_BITS": ENTRY_BITS - 2 * rank_bits(n_experts),
+        "RANK_BITS": rank_bits(n_experts),
+        "num_warps": warps,
+    }
+    limits = int(rule.min_active), int(rule.max_active), MARGIN
+    hard_kernel[(n_programs,)](
+        x, gains, cost, *model, held_ranks, scratch[0], *lists, order, log_likelihood,
+        n_rows, n_features, n_experts, n_programs, size, *limits, KEEP=rule.n_swaps > 0, **kind,
+    )  # fmt: skip
+    if rule.n_swaps:
+        swap_kernel[(n_programs,)](
+            x, gains, cost, *model, scratch[0].view(torch.int32), *lists, order, log_likelihood,
+            n_rows, n_features, n_experts, n_programs, size, int(rule.n_swaps), *limits,
+            FORMULA=False, GAUSSIAN=False, SLOTS=triton.next_power_of_2(rule.max_active),
+            **kind | {"BLOCK": SWAP_BLOCK},
+        )  # fmt: skip
     return order, log_likelihood
 
 

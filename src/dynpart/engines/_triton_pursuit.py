@@ -21,7 +21,14 @@ from torch import Tensor
 from dynpart.engines._contract import MARGIN, PursuitRule
 from dynpart.engines._triton_codes import CHUNK as LISTED
 from dynpart.engines._triton_codes import list_kernel
-from dynpart.engines._triton_tables import LANES, Tables, lane_cost
+from dynpart.engines._triton_swaps import (
+    ENTRY_BITS,
+    SWAP_BLOCK,
+    can_list,
+    rank_bits,
+    swap_kernel,
+)
+from dynpart.engines._triton_tables import LANES, Tables, lane_cost, log_density
 
 SPLIT = 128
 """Variables whose terms are added in float32."""
@@ -33,6 +40,10 @@ TOGETHER = 4
 """Variables that share a logarithm under the smoothed rule."""
 PATIENCE = 3
 """Steps after which rows that have stopped are left out, and the GPU is asked whether any go on."""
+SWAP_WARPS = 4
+"""Warps that swap the experts of one row."""
+SWAP_BYTES = 1 << 28
+"""Scratch memory of all programs that swap experts."""
 NARROW = 30
 """Octaves of expertise within which a product of that many factors can be represented."""
 LOG2_E = tl.constexpr(math.log2(math.e))
@@ -40,16 +51,6 @@ LOWEST = tl.constexpr(-1e30)
 """Stands for the logarithm of nothing."""
 INTERPRETED = tl.constexpr(os.environ.get("TRITON_INTERPRET") == "1")
 """Whether Triton only pretends to compile, and knows no instruction of a GPU."""
-
-
-@triton.jit
-def log_density(x, first, second, third, GAUSSIAN: tl.constexpr):
-    """Log P of values under experts; arguments broadcast."""
-    if GAUSSIAN:
-        away = x * second - first
-        return third - away * away
-    else:
-        return first + x * second
 
 
 @triton.jit
@@ -358,10 +359,13 @@ class KernelScore:
 
     def gains(self) -> Tensor:
         """Change of the score by each further expert, shape (n_rows, n_experts)."""
+        return self._gains_of_lanes()[:, : self.shape[1]]
+
+    def _gains_of_lanes(self) -> Tensor:
         shape = (self.shape[0], self.tables.n_lanes)
         gains = torch.empty(shape, dtype=torch.float64, device=self.x.device)
         self._total(gains, gains, gains, gains, 0, 0, None)
-        return gains[:, : self.shape[1]]
+        return gains
 
     def greedy(self, rule: PursuitRule, place: int = 0) -> Tensor:
         """Activate the expert that most improves the score until none earns its cost.
@@ -390,6 +394,52 @@ class KernelScore:
                     break
         self._members, self._count = self._every, self._all
         return order[:, : step + 1].contiguous()
+
+    def can_swap(self) -> bool:
+        """Whether `swapped` is for such experts."""
+        n_lanes = self.tables.n_lanes
+        listable = can_list(self.n_features, self.shape[1])
+        return listable and n_lanes == triton.next_power_of_2(n_lanes)
+
+    def swapped(self, x: Tensor, order: Tensor, rule: PursuitRule) -> tuple[Tensor, Tensor]:
+        """Take out each expert of a code in turn and put back the best one, or none.
+
+        Parameters
+        ----------
+        x : Tensor of shape (n_rows, n_features)
+            The same values, row by row.
+        order : Tensor of shape (n_rows, n_slots), int32
+        rule : PursuitRule
+
+        Returns
+        -------
+        order : Tensor of shape (n_rows, n_slots), int32
+        log_likelihood : Tensor of shape (n_rows,)
+        """
+        tables, device = self.tables, x.device
+        (n_rows, n_experts), n_features, n_lanes = self.shape, self.n_features, tables.n_lanes
+        cost = lane_cost(rule, n_lanes, device)
+        self.compose(order)
+        gains = self._gains_of_lanes() - cost
+        active = torch.where(order < 0, order[:, :1], order).long()
+        gains.scatter_(1, active, -torch.inf)
+        order = order.clone()
+        log_likelihood = torch.empty(n_rows, dtype=torch.float64, device=device)
+        size = 8 * triton.cdiv(n_features, 8)
+        n_programs = max(1, min(n_rows, SWAP_BYTES // (16 * size)))
+        scratch = torch.empty((4, n_programs, size), device=device)
+        swap_kernel[(n_programs,)](
+            x, gains, cost, tables.parameters, tables.ranks, tables.ranks,
+            tables.parameters_by_variable, tables.ranks_by_variable, scratch[0].view(torch.int32),
+            scratch[1].view(torch.uint32), scratch[2:], order, log_likelihood,
+            n_rows, n_features, n_experts, n_programs, size, int(rule.n_swaps),
+            int(rule.min_active), order.shape[1], MARGIN,
+            FORMULA=True, GAUSSIAN=tables.gaussian, CHUNK=128 * SWAP_WARPS, LANES=n_lanes,
+            BLOCK=SWAP_BLOCK * SWAP_WARPS, SLOTS=triton.next_power_of_2(order.shape[1]),
+            VARIABLE_BITS=ENTRY_BITS - 2 * rank_bits(n_experts), RANK_BITS=rank_bits(n_experts),
+            num_warps=SWAP_WARPS,
+        )  # fmt: skip
+        return order, log_likelihood
 
     def log_likelihood(self) -> Tensor:
         """Log P(x | h) of every row under the hard rule."""

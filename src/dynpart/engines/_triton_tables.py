@@ -41,6 +41,8 @@ class BinaryTables:
     density : Tensor of shape (2, n_experts, n_features), float32
         Log-densities of the values 0 and 1; probabilities for the smoothed rule.
     ranks : Tensor of shape (n_experts, n_features), uint8 or int16
+    agreed : Tensor of shape (2, n_features), uint8
+        Whether all experts give a value the same probability, for the hard rule.
     by_variable : Tensor of shape (2, n_features, n_lanes), float32
         Log-densities, or probabilities times the level of expertise.
     ranks_by_variable : Tensor of shape (n_features, n_lanes)
@@ -50,6 +52,7 @@ class BinaryTables:
 
     density: Tensor
     ranks: Tensor
+    agreed: Tensor
     by_variable: Tensor
     ranks_by_variable: Tensor
     level: Tensor
@@ -66,21 +69,32 @@ class BinaryTables:
         density = torch.empty((2, n_experts, n_features), device=device)
         by_variable = torch.empty((2, n_features, n_lanes), device=device)
         ranks = torch.empty((n_experts, n_features), dtype=small, device=device)
+        agreed = torch.empty((2, n_features), dtype=torch.uint8, device=device)
         ranks_by_variable = torch.empty((n_features, n_lanes), dtype=small, device=device)
         level, level_by_variable = density, by_variable
         if smoothed:
             level = torch.empty((n_experts, n_features), device=device)
             level_by_variable = torch.empty((n_features, n_lanes), device=device)
         binary_tables_kernel[(triton.cdiv(n_features, WIDTH),)](
-            eta.contiguous(), log2_expertise.contiguous(), density, ranks, by_variable,
+            eta.contiguous(), log2_expertise.contiguous(), density, ranks, agreed, by_variable,
             ranks_by_variable, level, level_by_variable, n_features, n_experts,
             SMOOTHED=smoothed, LANES=n_lanes, WIDTH=WIDTH,
         )  # fmt: skip
-        return cls(density, ranks, by_variable, ranks_by_variable, level, level_by_variable)
+        return cls(density, ranks, agreed, by_variable, ranks_by_variable, level, level_by_variable)
 
     @property
     def n_lanes(self) -> int:
         return self.ranks_by_variable.shape[1]
+
+
+@triton.jit
+def log_density(x, first, second, third, GAUSSIAN: tl.constexpr):
+    """Log P of values under experts; arguments broadcast."""
+    if GAUSSIAN:
+        away = x * second - first
+        return third - away * away
+    else:
+        return first + x * second
 
 
 @triton.jit
@@ -98,9 +112,16 @@ def placed(
 
 
 @triton.jit
+def one_opinion(opinions, counts):
+    """Whether all opinions that count are the same, along the first axis."""
+    least = tl.min(tl.where(counts, opinions, float("inf")), axis=0)
+    return (least == tl.max(tl.where(counts, opinions, -float("inf")), axis=0)).to(tl.uint8)
+
+
+@triton.jit
 def binary_tables_kernel(
-    mu, log2_expertise, density, ranks, by_variable, ranks_by_variable, level, level_by_variable,
-    n_features, n_experts,
+    mu, log2_expertise, density, ranks, agreed, by_variable, ranks_by_variable, level,
+    level_by_variable, n_features, n_experts,
     SMOOTHED: tl.constexpr, LANES: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
     """All that the kernels want to know of the experts, for WIDTH variables."""
@@ -125,6 +146,11 @@ def binary_tables_kernel(
     else:
         off, on = tl.log(1.0 - on), tl.log(on)
         by_off, by_on = off, on
+        variable = tl.program_id(0) * WIDTH + tl.arange(0, WIDTH)
+        for_off = one_opinion(off.to(tl.float32), k < n_experts)
+        for_on = one_opinion(on.to(tl.float32), k < n_experts)
+        tl.store(agreed + variable, for_off, mask=variable < n_features)
+        tl.store(agreed + n_features + variable, for_on, mask=variable < n_features)
     tl.store(density + here, off.to(tl.float32), mask=known)
     tl.store(density + plane + here, on.to(tl.float32), mask=known)
     tl.store(by_variable + there, by_off.to(tl.float32), mask=inside)

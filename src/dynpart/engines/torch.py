@@ -10,6 +10,7 @@ import importlib.util
 import os
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import reduce
 from operator import add
 from typing import Any
@@ -296,8 +297,10 @@ def _kernel_pursuit(experts: Experts, rule: PursuitRule) -> Pursue:
     from dynpart.engines._triton_pursuit import KernelScore
     from dynpart.engines._triton_tables import BinaryTables, Tables
 
-    refines = bool(rule.n_swaps or rule.prune)
     binary = _triton_binary.can_hold(experts, rule)
+    # Binary codes are swapped where they are found, if that is by the hard rule.
+    left = replace(rule, n_swaps=0) if binary and not rule.smoothed else rule
+    refines = bool(left.n_swaps or left.prune)
     if binary:
         binary_tables = BinaryTables.of(experts, smoothed=rule.smoothed)
     if refines or not binary:
@@ -317,7 +320,14 @@ def _kernel_pursuit(experts: Experts, rule: PursuitRule) -> Pursue:
         if not binary:
             score = KernelScore(by_variable, tables, smoothed=True) if rule.smoothed else hard
             order = score.greedy(rule, place)
-        return _refined(order, hard, rule)
+        if not (left.n_swaps and hard.can_swap()):
+            return _refined(order, hard, left)
+        order, log_likelihood = hard.swapped(x, order, left)
+        return (
+            _refined(order, hard, replace(left, n_swaps=0))
+            if left.prune
+            else (order, log_likelihood)
+        )
 
     return pursue
 

@@ -85,6 +85,28 @@ class Family(ABC):
         eta : ndarray of shape (n_statistics, n_experts, n_features)
         """
 
+    def doubted(
+        self, eta: Array, heard: Array, weight: Array, T_sum: Array, population: Array
+    ) -> tuple[Array, float]:
+        """The same opinions, no surer than rows that an expert has not seen bear out.
+
+        Parameters
+        ----------
+        eta : ndarray of shape (n_statistics, n_experts, n_features)
+            Opinions that `update` has made.
+        heard : ndarray of shape (n_experts, n_features)
+            Rows these are averages of, with those that the population counts for.
+        weight, T_sum, population : ndarray
+            As in `update`, of the data's own rows.
+
+        Returns
+        -------
+        eta : ndarray of shape (n_statistics, n_experts, n_features)
+        doubt : float
+            How much was taken back; 0 in a family that keeps a distance from certainty anyway.
+        """
+        return eta, 0.0
+
     @abstractmethod
     def equally_sure(self, eta: Array) -> Array:
         """The same opinions, each held no more firmly than the others.

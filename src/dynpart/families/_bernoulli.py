@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,8 @@ SURE = 0.7
 
 Opinions rounded to 0 and 1 would count wrong values exactly, but leave a greedy search no slope.
 """
+DOUBTS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+"""Rows of either value, times the variable's spread, that may be added to what was seen."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,32 @@ class Bernoulli(Family):
         # eq. 5
         mu = (T_sum[0] + epsilon * population[0]) / (weight + epsilon)
         return self.constrain(mu[None])
+
+    def doubted(
+        self, eta: Array, heard: Array, weight: Array, T_sum: Array, population: Array
+    ) -> tuple[Array, float]:
+        """Opinions as if some more rows of either value had been seen.
+
+        How many is the same for all experts, times the standard deviation of the variable, and is
+        chosen by the likelihood of each row under the averages of all others.
+        """
+        xp = namespace(eta)
+        spread = xp.sqrt(xp.clip(population[0] * (1 - population[0]), 0.0, None))
+        seen = [(eta[0] * heard, T_sum[0]), ((1 - eta[0]) * heard, weight - T_sum[0])]
+
+        def of_unseen(doubt: float) -> Any:
+            total = 0.0
+            for count, own in seen:
+                left_out = xp.clip(own, None, 1.0)
+                above = count - left_out + doubt * spread
+                below = heard - left_out + 2 * doubt * spread
+                chance = xp.clip(above / xp.clip(below, self.clip, None), self.clip, 1 - self.clip)
+                total = total + (own * xp.log(chance)).sum()
+            return total
+
+        best = int(xp.argmax(xp.stack([of_unseen(doubt) for doubt in DOUBTS])))
+        more = DOUBTS[best] * spread
+        return self.constrain((eta * heard + more) / (heard + 2 * more)), DOUBTS[best]
 
     def equally_sure(self, eta: Array) -> Array:
         return namespace(eta).clip(eta, 1 - SURE, SURE)

@@ -35,7 +35,14 @@ class Neighbours:
     ----------
     graph : csr_array of shape (n_features, n_features)
     radius : float
+
+    Attributes
+    ----------
+    n_rows : float
+        Rows that the opinion of the neighbourhood counts for.
     """
+
+    n_rows = HEARSAY
 
     def __init__(self, graph: sparse.csr_array, radius: float) -> None:
         self._diffuse = diffusion(graph, radius)
@@ -53,9 +60,9 @@ class Neighbours:
         diffuse = self._diffuse_opinions
         weight, more = sums.weight, copied(sums.array)
         nearby = diffuse(weight) + epsilon
-        more[0] += HEARSAY
+        more[0] += self.n_rows
         for own, average in zip(more[1:], population, strict=True):
-            own += HEARSAY * (average + diffuse(own - weight * average) / nearby)
+            own += self.n_rows * (average + diffuse(own - weight * average) / nearby)
         return ResponsibilitySums(more)
 
 

@@ -20,7 +20,7 @@ from dynpart.engines import (
     PursuitRule,
     ResponsibilitySums,
 )
-from dynpart.families import ColumnMoments
+from dynpart.families import ColumnMoments, Family
 from dynpart.learning._connectivity import Neighbours
 from dynpart.learning._objective import joint_objective, penalised_objective
 from dynpart.learning._plans import Plan, Step
@@ -46,6 +46,8 @@ class IterationRecord:
         log2 expertise.
     step : Step
         What the plan asked for.
+    doubt : float
+        How much of their certainty opinions gave up in the end; see `Family.doubted`.
     """
 
     iteration: int
@@ -56,6 +58,7 @@ class IterationRecord:
     opinion_change: float
     expertise_change: float
     step: Step
+    doubt: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +73,7 @@ class UnreadRecord:
     codes : CodeSummary
         Of all batches.
     moments : ColumnMoments
-    epsilon : float
+    epsilon, doubt : float
     """
 
     iteration: int
@@ -80,6 +83,7 @@ class UnreadRecord:
     codes: CodeSummary
     moments: ColumnMoments
     epsilon: float
+    doubt: float
 
     def measures(self) -> list[Any]:
         """Numbers of the record, from `joint` to `expertise_change`, where they are computed."""
@@ -108,6 +112,7 @@ class UnreadRecord:
             opinion_change,
             expertise_change,
             self.step,
+            self.doubt,
         )
 
 
@@ -224,10 +229,7 @@ def iterate(
     stopped goes on exactly as if it had not been. If records may stay `unread`, a GPU is not asked
     for their numbers before it has gone through all rows.
     """
-    for t in range(len(state.history), len(steps)):
-        last = state.history[-1] if state.history else None
-        if isinstance(last, IterationRecord) and _settled(last, task.tol):
-            return
+    while (t := _next_step(state, steps, task.tol)) is not None:
         state = _iteration(task, plan, state, steps[t], np.random.default_rng((seed, t)))
         if not (unread and is_tensor(state.experts.eta) and steps[t].n_rows is not None):
             state = state.read()
@@ -246,7 +248,10 @@ def _iteration(
     known: tuple = (before.eta, before.log2_expertise, no_evidence, no_sums, no_use, no_likelihood)
     for rows in _batches(task, step, rng):
         known = learn(rows, *known)
-    eta, log2_expertise, *_, usage, log_likelihood = known
+    eta, log2_expertise, _, sums, usage, log_likelihood = known
+    doubt = 0.0
+    if step.doubt:
+        eta, doubt = _doubted(task, plan, before.family, eta, ResponsibilitySums(sums))
     after = Experts(before.family, eta, log2_expertise, step.log2_bound)
     n_rows = moments.n_rows if step.n_rows is None else step.n_rows * step.n_batches
     record = UnreadRecord(
@@ -257,15 +262,27 @@ def _iteration(
         codes=CodeSummary(n_rows, usage, log_likelihood),
         moments=moments,
         epsilon=plan.epsilon,
+        doubt=doubt,
     )
     return LearnerState(after, (*state.history, record))
+
+
+def _doubted(
+    task: Task, plan: Plan, family: Family, eta: Array, sums: ResponsibilitySums
+) -> tuple[Array, float]:
+    """Opinions that are averages of these sums, without undue certainty, and what that took."""
+    heard = sums.weight + plan.epsilon
+    if task.neighbours is not None:
+        heard = heard + task.neighbours.n_rows
+    population = family.population(task.moments)
+    return family.doubted(eta, heard, sums.weight, sums.statistics, population)
 
 
 def _batch_learner(task: Task, plan: Plan, step: Step, before: Experts) -> Fold:
     """What a batch of rows teaches: codes, then expertise, then opinions.
 
-    The function takes and returns opinions and levels of expertise, the evidence and the sums that
-    the next batch is to remember, and the usage and log-likelihood of all batches so far.
+    The function takes and returns opinions and levels of expertise, the evidence and the sums with
+    those the batch remembers, and the usage and log-likelihood of all batches so far.
     """
     engine, neighbours = task.engine, task.neighbours
     family = before.family
@@ -285,19 +302,20 @@ def _batch_learner(task: Task, plan: Plan, step: Step, before: Experts) -> Fold:
         experts = Experts(family, eta, log2_expertise, bound)
         codes = engine.pursue(rows, experts, rule)
         summary = codes.summary(experts.n_experts)
-        evidence = engine.gradient_sums(rows, experts, codes) + GradientSums(evidence_before)
+        remembered = GradientSums(evidence_before).weighted(step.memory)
+        evidence = engine.gradient_sums(rows, experts, codes) + remembered
         heard = evidence if neighbours is None else neighbours.evidence(evidence)
         experts = update_expertise(experts, heard, plan, step, summary.n_rows)
         sums = engine.responsibility_sums(rows, experts, codes)
-        sums = sums + ResponsibilitySums(sums_before)
+        sums = sums + ResponsibilitySums(sums_before).weighted(step.memory)
         shared = sums if neighbours is None else neighbours.opinions(sums, population, plan.epsilon)
         opinions = family.update(shared.weight, shared.statistics, population, plan.epsilon)
         experts = replace(experts, eta=opinions)
         return (
             experts.eta,
             experts.log2_expertise,
-            evidence.weighted(step.memory).array,
-            sums.weighted(step.memory).array,
+            evidence.array,
+            sums.array,
             usage + summary.usage,
             log_likelihood + summary.log_likelihood,
         )
@@ -305,6 +323,16 @@ def _batch_learner(task: Task, plan: Plan, step: Step, before: Experts) -> Fold:
     if step.n_rows is None or step.n_batches == 1 or neighbours is not None:
         return learn
     return engine.repeated(learn, step.n_rows, replace(before, log2_bound=bound), rule)
+
+
+def _next_step(state: LearnerState, steps: list[Step], tol: float) -> int | None:
+    """Which step comes next: of those after opinions have settled only the last, if it doubts."""
+    done, last = len(state.history), state.history[-1] if state.history else None
+    if done == len(steps) or (last is not None and last.step.doubt):
+        return None
+    if isinstance(last, IterationRecord) and _settled(last, tol):
+        return len(steps) - 1 if steps[-1].doubt else None
+    return done
 
 
 def _settled(record: IterationRecord, tol: float) -> bool:

@@ -49,6 +49,9 @@ class Step:
         Pursuits of a row from different experts, and passes of refinement.
     search : bool
         Whether the iteration belongs to the search, which a race repeats with other floors.
+    doubt : bool
+        Whether this is the last iteration, after which opinions are made no surer than rows that
+        an expert has not seen bear out.
     """
 
     n_rows: int | None = None
@@ -61,6 +64,7 @@ class Step:
     n_starts: int = 1
     n_swaps: int = 0
     search: bool = False
+    doubt: bool = False
 
 
 @dataclass(frozen=True)
@@ -317,6 +321,7 @@ class Annealed:
                 memory=1.0,
                 n_starts=self.n_starts,
                 n_swaps=self.n_swaps,
+                doubt=t == n_iter - 1,
             )
 
         return [search_step(t) if t < n_search else polish_step(t) for t in range(n_iter)]

@@ -70,11 +70,12 @@ class Adaptation:
         )
 
 
-def judging_rows(task: Task, problem: Problem, rng: np.random.Generator) -> tuple[Any, int]:
-    """A sample of rows that is large enough to compare models of this size, and its size."""
-    n_rows = min(problem.n_rows, max(1000, 20 * problem.n_experts))
-    drawn = rng.choice(problem.n_rows, n_rows, replace=False)
-    return task.engine.take(task.rows, np.sort(drawn)), n_rows
+def sample_of_rows(task: Task, n_rows: int, rng: np.random.Generator) -> Any:
+    """So many rows drawn at random, in the engine's hands; all of them if there are no more."""
+    if n_rows >= task.moments.n_rows:
+        return task.rows
+    drawn = rng.choice(task.moments.n_rows, n_rows, replace=False)
+    return task.engine.take(task.rows, np.sort(drawn))
 
 
 def race(

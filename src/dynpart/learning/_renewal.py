@@ -69,7 +69,7 @@ def renew(
     renewed = _copied(experts, idle[: len(model)], model, rng)
 
     trial = replace(task, rows=rows)
-    steps = [replace(step, n_rows=None, n_batches=1)] * TRIAL
+    steps = [replace(step, n_rows=None, n_batches=1, doubt=False)] * TRIAL
     population = experts.family.population(task.moments)
 
     def learnt(start: Experts) -> tuple[float, Experts]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from dynpart import datasets
+from dynpart.estimator import LITERAL
 from dynpart.reproduce._design import Data, Experiment, Picture, Result, Run, Variant
 
 if TYPE_CHECKING:
@@ -185,7 +186,7 @@ SYNTHETIC = Experiment(
     "units do not separate the factors after 1,000 iterations.",
     load=_pairs,
     variants=(
-        Variant("paper", PAPER, {"n_experts": 10, "max_iter": 15, "learning": "paper"}),
+        Variant("paper", PAPER, {"n_experts": 10, "max_iter": 15} | LITERAL),
         Variant("default", DEFAULT, {"n_experts": 10, "max_iter": 15}),
     ),
     pictures=(
@@ -212,7 +213,7 @@ MNIST = Experiment(
     "change with the other active experts.",
     load=_images(datasets.load_mnist),
     variants=(
-        Variant("paper", PAPER, {"n_experts": 100, "max_iter": 10, "learning": "paper"}),
+        Variant("paper", PAPER, {"n_experts": 100, "max_iter": 10} | LITERAL),
         Variant("default", DEFAULT, {"n_experts": 100, "max_active": 12}),
     ),
     pictures=(
@@ -248,7 +249,7 @@ HORSES = Experiment(
         Variant(
             "paper",
             PAPER,
-            {"n_experts": 20, "max_iter": 10, "learning": "paper", "n_active": 4},
+            {"n_experts": 20, "max_iter": 10, "n_active": 4} | LITERAL,
         ),
         Variant("default", DEFAULT, {"n_experts": 20, "n_active": 4}),
         Variant("neighbours", NEIGHBOURS, {"n_experts": 20, "n_active": 4}, on_grid=True),
@@ -280,7 +281,7 @@ MOTORCYCLES = Experiment(
         Variant(
             "paper",
             PAPER,
-            {"n_experts": 50, "max_iter": 10, "learning": "paper", "variance_floor": 0.02},
+            {"n_experts": 50, "max_iter": 10, "variance_floor": 0.02} | LITERAL,
         ),
         Variant("default", DEFAULT, {"n_experts": 50, "max_active": 7}),
         Variant("neighbours", NEIGHBOURS, {"n_experts": 50, "max_active": 7}, on_grid=True),

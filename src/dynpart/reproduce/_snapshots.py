@@ -35,6 +35,12 @@ class ListeningFamily:
         self.templates.append(self._family.mean(eta))
         return eta
 
+    def doubted(self, *opinions: Any) -> tuple[Array, float]:
+        """Doubt as the family does: the last update ends with that."""
+        eta, doubt = self._family.doubted(*opinions)
+        self.templates[-1] = self._family.mean(eta)
+        return eta, doubt
+
 
 class ListeningPlan:
     """A plan whose runs, one per start, can be looked at afterwards.
