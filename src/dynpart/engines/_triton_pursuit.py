@@ -40,8 +40,10 @@ TOGETHER = 4
 """Variables that share a logarithm under the smoothed rule."""
 PATIENCE = 3
 """Steps after which rows that have stopped are left out, and the GPU is asked whether any go on."""
-SWAP_WARPS = 4
+SWAP_WARPS = 16
 """Warps that swap the experts of one row."""
+SWAP_CHUNK = 2048
+"""Variables that they look through together."""
 SWAP_BYTES = 1 << 28
 """Scratch memory of all programs that swap experts."""
 NARROW = 30
@@ -434,7 +436,7 @@ class KernelScore:
             scratch[1].view(torch.uint32), scratch[2:], order, log_likelihood,
             n_rows, n_features, n_experts, n_programs, size, int(rule.n_swaps),
             int(rule.min_active), order.shape[1], MARGIN,
-            FORMULA=True, GAUSSIAN=tables.gaussian, CHUNK=128 * SWAP_WARPS, LANES=n_lanes,
+            FORMULA=True, GAUSSIAN=tables.gaussian, CHUNK=SWAP_CHUNK, LANES=n_lanes,
             BLOCK=SWAP_BLOCK * SWAP_WARPS, SLOTS=triton.next_power_of_2(order.shape[1]),
             VARIABLE_BITS=ENTRY_BITS - 2 * rank_bits(n_experts), RANK_BITS=rank_bits(n_experts),
             num_warps=SWAP_WARPS,

@@ -19,6 +19,8 @@ Opinions rounded to 0 and 1 would count wrong values exactly, but leave a greedy
 """
 DOUBTS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 """Rows of either value, times the variable's spread, that may be added to what was seen."""
+WORTH_A_DOUBT = 2.0
+"""Nats that a doubt must gain: what one more parameter has to be worth by the usual test."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,7 @@ class Bernoulli(Family):
         """Opinions as if some more rows of either value had been seen.
 
         How many is the same for all experts, times the standard deviation of the variable, and is
-        chosen by the likelihood of each row under the averages of all others.
+        chosen by the likelihood of each row under the averages of all others, if it clearly gains.
         """
         xp = namespace(eta)
         spread = xp.sqrt(xp.clip(population[0] * (1 - population[0]), 0.0, None))
@@ -95,9 +97,11 @@ class Bernoulli(Family):
                 total = total + (own * xp.log(chance)).sum()
             return total
 
-        best = int(xp.argmax(xp.stack([of_unseen(doubt) for doubt in DOUBTS])))
-        more = DOUBTS[best] * spread
-        return self.constrain((eta * heard + more) / (heard + 2 * more)), DOUBTS[best]
+        worth = [float(of_unseen(doubt)) for doubt in DOUBTS]
+        best = max(worth)
+        doubt = DOUBTS[worth.index(best)] if best > worth[0] + WORTH_A_DOUBT else 0.0
+        more = doubt * spread
+        return self.constrain((eta * heard + more) / (heard + 2 * more)), doubt
 
     def equally_sure(self, eta: Array) -> Array:
         return namespace(eta).clip(eta, 1 - SURE, SURE)
