@@ -82,7 +82,8 @@ def compare(
             redo=redo,
             report=lambda line: console.print(line, style="dim", highlight=False),
         )
-    results = [r for r in results if r.split == split]
+    # A folder may hold results of contestants that an earlier version had.
+    results = [r for r in results if r.split == split and r.contestant in CONTESTANTS]
     sections = []
     for name in problems:
         problem = load_problem(name, seeds[0], split)
