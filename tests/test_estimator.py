@@ -12,7 +12,7 @@ from sklearn.datasets import load_digits
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dynpart import DynamicPartitionModel, load
-from dynpart.datasets import make_pairs, pairs_recovered
+from dynpart.datasets import make_bars, make_pairs, pairs_recovered
 from dynpart.learning import Annealed, Paper
 
 
@@ -187,6 +187,14 @@ def test_codes_for_reconstruction_reconstruct_better_and_explain_less(grey, bina
     fitted = clone(model).fit(X)
     usage = np.clip(fitted.transform(X).mean(axis=0), 1e-9, None)
     assert np.corrcoef(fitted.activation_probabilities_, usage)[0, 1] > 0.999
+
+
+def test_how_often_experts_are_active_is_counted_in_some_of_many_rows():
+    X = make_bars(3, 12_000, random_state=0)
+    model = DynamicPartitionModel(6, max_iter=6, random_state=0).fit(X)
+    often, found = model.transform(X).mean(axis=0), model.activation_probabilities_
+    assert not np.allclose(found, often, atol=1e-4)
+    np.testing.assert_allclose(found, often, atol=0.02)
 
 
 def test_random_state_decides_everything(grey):

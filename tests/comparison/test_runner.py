@@ -167,6 +167,17 @@ def test_kept_results_are_written_down_without_computing(tmp_path):
     assert "dynpart compare --data synthetic --seeds 1" in document.read_text()
 
 
+def test_results_of_contestants_of_an_earlier_version_are_left_aside(tmp_path):
+    document = tmp_path / "comparison.md"
+    compare(["synthetic"], tmp_path, [0], document=document, models=["k-means"])
+    kept = json.loads((tmp_path / "results.json").read_text())
+    kept["results"].append(kept["results"][0] | {"contestant": "long-gone"})
+    (tmp_path / "results.json").write_text(json.dumps(kept))
+    compare(["synthetic"], tmp_path, [0], document=document, kept_only=True)
+    assert document.read_text().count("| k-means |") == 1
+    assert "long-gone" not in document.read_text()
+
+
 def test_images_are_drawn_as_images(tmp_path):
     document = tmp_path / "comparison.md"
     compare(["digits"], tmp_path, [0], document=document, models=["k-means", "pca"])
