@@ -56,7 +56,8 @@ class Pursuit:
     Attributes
     ----------
     order : ndarray of shape (n_rows, n_steps)
-        Experts in the order of their activation, padded with -1.
+        Experts in the order of their activation, padded with -1; one that was swapped in stands
+        where the one stood that it replaced.
     log_likelihood : ndarray of shape (n_rows, n_steps)
         Log P(x | h) after each step, padded with NaN.
     """

@@ -323,11 +323,9 @@ def _kernel_pursuit(experts: Experts, rule: PursuitRule) -> Pursue:
         if not (left.n_swaps and hard.can_swap()):
             return _refined(order, hard, left)
         order, log_likelihood = hard.swapped(x, order, left)
-        return (
-            _refined(order, hard, replace(left, n_swaps=0))
-            if left.prune
-            else (order, log_likelihood)
-        )
+        if left.prune:
+            return _refined(order, hard, replace(left, n_swaps=0))
+        return order, log_likelihood
 
     return pursue
 
