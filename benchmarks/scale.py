@@ -23,6 +23,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,9 @@ class Schedule:
         steps = self.plan.steps(problem, floor)
         drawn = [step for step in steps if step.n_rows is not None]
         full = [step for step in steps if step.n_rows is None]
-        return drawn[:: max(1, len(drawn) // N_SEARCH)][:N_SEARCH] + full[-1:] * N_FULL
+        *again, last = full[-1:] * N_FULL
+        again = [replace(step, doubt=False) for step in again]
+        return [*drawn[:: max(1, len(drawn) // N_SEARCH)][:N_SEARCH], *again, last]
 
 
 def learn(engine, rows, moments, probe) -> dict:
