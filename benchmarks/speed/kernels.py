@@ -47,8 +47,8 @@ def processor(call: Callable[[], Any], repeats: int = 3) -> float:
 
 def different(experts: Experts) -> NDArray[np.bool_]:
     """Variables on which not all experts have the same opinion: the others need no owner."""
-    eta: NDArray[np.bool_] = (experts.eta != experts.eta[:, :1]).any(axis=(0, 1))
-    return eta
+    first = experts.eta[:, :1]
+    return np.any(experts.eta != first, axis=(0, 1))
 
 
 def changes(experts: Experts, order: NDArray) -> float:

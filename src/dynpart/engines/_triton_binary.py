@@ -21,12 +21,11 @@ from torch import Tensor
 from dynpart.engines._contract import MARGIN, Experts, PursuitRule
 from dynpart.engines._triton_codes import rows_by_expert
 from dynpart.engines._triton_swaps import (
-    ENTRY_BITS,
     SWAP_BLOCK,
     can_list,
     change_of_gains,
+    entry_layout,
     noted,
-    rank_bits,
     swap_kernel,
 )
 from dynpart.engines._triton_tables import BinaryTables, lane_cost
@@ -351,9 +350,8 @@ def pursue_hard(
         "CHUNK": 128 * warps,
         "LANES": n_lanes,
         "BLOCK": BLOCK,
-        "VARIABLE_BITS": ENTRY_BITS - 2 * rank_bits(n_experts),
-        "RANK_BITS": rank_bits(n_experts),
         "num_warps": warps,
+        **entry_layout(n_experts),
     }
     limits = int(rule.min_active), int(rule.max_active), MARGIN
     hard_kernel[(n_programs,)](

@@ -21,13 +21,7 @@ from torch import Tensor
 from dynpart.engines._contract import MARGIN, PursuitRule
 from dynpart.engines._triton_codes import CHUNK as LISTED
 from dynpart.engines._triton_codes import list_kernel
-from dynpart.engines._triton_swaps import (
-    ENTRY_BITS,
-    SWAP_BLOCK,
-    can_list,
-    rank_bits,
-    swap_kernel,
-)
+from dynpart.engines._triton_swaps import SWAP_BLOCK, can_list, entry_layout, swap_kernel
 from dynpart.engines._triton_tables import LANES, Tables, lane_cost, log_density
 
 SPLIT = 128
@@ -430,6 +424,7 @@ class KernelScore:
         size = 8 * triton.cdiv(n_features, 8)
         n_programs = max(1, min(n_rows, SWAP_BYTES // (16 * size)))
         scratch = torch.empty((4, n_programs, size), device=device)
+        # Which variables are agreed on is asked of tables alone; the ranks stand in for it here.
         swap_kernel[(n_programs,)](
             x, gains, cost, tables.parameters, tables.ranks, tables.ranks,
             tables.parameters_by_variable, tables.ranks_by_variable, scratch[0].view(torch.int32),
@@ -438,8 +433,7 @@ class KernelScore:
             int(rule.min_active), order.shape[1], MARGIN,
             FORMULA=True, GAUSSIAN=tables.gaussian, CHUNK=SWAP_CHUNK, LANES=n_lanes,
             BLOCK=SWAP_BLOCK * SWAP_WARPS, SLOTS=triton.next_power_of_2(order.shape[1]),
-            VARIABLE_BITS=ENTRY_BITS - 2 * rank_bits(n_experts), RANK_BITS=rank_bits(n_experts),
-            num_warps=SWAP_WARPS,
+            num_warps=SWAP_WARPS, **entry_layout(n_experts),
         )  # fmt: skip
         return order, log_likelihood
 

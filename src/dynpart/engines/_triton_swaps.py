@@ -23,12 +23,16 @@ TERMS = tl.constexpr(128)
 
 def can_list(n_names: int, n_experts: int) -> bool:
     """Whether so many variables, or values of variables, can be listed with the ranks."""
-    return n_names <= 1 << (ENTRY_BITS - 2 * rank_bits(n_experts))
+    return n_names <= 1 << entry_layout(n_experts)["VARIABLE_BITS"]
 
 
-def rank_bits(n_experts: int) -> int:
-    """Bits of an entry for a rank, that of nobody too: as few kinds of kernels as possible."""
-    return max(8, n_experts.bit_length())
+def entry_layout(n_experts: int) -> dict[str, int]:
+    """Bits of an entry for a rank, that of nobody too, and those left for the variable.
+
+    Ranks of few experts get as many as those of more: there are fewer kinds of kernels then.
+    """
+    rank_bits = max(8, n_experts.bit_length())
+    return {"VARIABLE_BITS": ENTRY_BITS - 2 * rank_bits, "RANK_BITS": rank_bits}
 
 
 @triton.jit

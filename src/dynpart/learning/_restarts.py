@@ -22,7 +22,7 @@ from dynpart.learning._plans import Plan, Problem
 from dynpart.learning._race import Adaptation, race, sample_of_rows
 from dynpart.learning._renewal import renew
 
-MOST_CODED_ROWS = 10_000
+COUNTED_ROWS = 10_000
 """Rows that tell how often experts are active: one in a hundred is then known within a tenth."""
 
 
@@ -104,6 +104,7 @@ def _single_fit(
     report: Callable[[IterationRecord], None] | None,
     journal: Journal | None,
 ) -> Fit:
+    # Enough to compare models of this size.
     n_rows = min(problem.n_rows, max(1000, 20 * problem.n_experts))
     rows = sample_of_rows(task, n_rows, np.random.default_rng(seed))
     state, steps, adaptation = race(
@@ -113,7 +114,7 @@ def _single_fit(
         state = renew(task, plan, state, steps[len(state.history)], rows, n_rows, seed)
     state = run(task, plan, state, steps, seed=seed, journal=journal, report=report)
     experts = break_ties(state.experts)
-    coded = sample_of_rows(task, MOST_CODED_ROWS, np.random.default_rng(seed))
+    coded = sample_of_rows(task, COUNTED_ROWS, np.random.default_rng(seed))
     codes = task.engine.pursue(coded, experts, rule)
     score = penalised_objective(
         codes.summary(problem.n_experts),
