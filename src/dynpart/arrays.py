@@ -52,3 +52,8 @@ def copied(array: Any) -> Any:
 def as_float64(array: Any) -> Any:
     """The same numbers in double precision, as the kind of array they are."""
     return array.double() if is_tensor(array) else np.asarray(array, dtype=np.float64)
+
+
+def in_order(array: Any) -> Any:
+    """The same numbers, rising along the first axis."""
+    return array.sort(dim=0).values if is_tensor(array) else np.sort(array, axis=0)

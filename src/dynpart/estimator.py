@@ -57,7 +57,7 @@ class Pursuit:
     ----------
     order : ndarray of shape (n_rows, n_steps)
         Experts in the order of their activation, padded with -1; one that was swapped in stands
-        where the one stood that it replaced.
+        where the one stood that it replaced: first of all the one who got the layman's seat.
     log_likelihood : ndarray of shape (n_rows, n_steps)
         Log P(x | h) after each step, padded with NaN.
     """
@@ -104,11 +104,14 @@ class DynamicPartitionModel(
         as it is held. "reconstruction" holds all of them alike: fewer values come out wrong, or
         squared errors are smaller, at the price of likelihood. Learning is the same.
     n_starts : int, default=1
-        Pursuits of each row when rows are encoded: the first begins with the expert that explains
-        the row best alone, the next with the second best, and so on; the best code is kept.
-    n_swaps : int, default=1
+        Pursuits of each row when rows are encoded, from different beginnings; the best code is
+        kept. The first begins with a layman, who thinks what experts think on average and leaves
+        when the code is full, the next with the expert that explains the row best alone, then with
+        the second best, and so on.
+    n_swaps : int, default=2
         Refinement passes when rows are encoded: each takes out every active expert in turn and
-        puts back the best one, or none. With 0 codes are the paper's: greedy, and a third faster.
+        puts back the best one, or none. With 0 there is no layman either, and codes are the
+        paper's: greedy, and found in half the time.
     prune : bool, default=False
         Drop experts that later activations made useless when rows are encoded.
     variance_floor : float, default=1.0
@@ -224,7 +227,7 @@ class DynamicPartitionModel(
         activation_cost: str | float = 0.0,
         criterion: str = "likelihood",
         n_starts: int = 1,
-        n_swaps: int = 1,
+        n_swaps: int = 2,
         prune: bool = False,
         variance_floor: float = 1.0,
         connectivity: Any = None,

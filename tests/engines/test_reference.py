@@ -166,18 +166,53 @@ def test_gradients_over_active_experts_cancel(problem):
 
 
 @given(problems(max_experts=6))
-def test_swaps_and_pruning_only_improve_the_code(problem):
+def test_swaps_starts_and_pruning_only_improve_the_code(problem):
     experts, rows = problem
     n_experts = experts.n_experts
     cost = np.full(n_experts, 0.3)
-    plain = ENGINE.pursue(rows, experts, make_rule(n_experts, cost=cost))
-    for change in ({"n_swaps": 2}, {"prune": True}):
-        refined = ENGINE.pursue(rows, experts, make_rule(n_experts, cost=cost, **change))
-        before = plain.log_likelihood - 0.3 * plain.n_active
-        after = refined.log_likelihood - 0.3 * refined.n_active
-        # dropping an expert may give away up to the margin
-        assert (after >= before - n_experts * MARGIN).all()
-        assert (refined.n_active >= 1).all()
+
+    def worth(**changes):
+        codes = ENGINE.pursue(rows, experts, make_rule(n_experts, cost=cost, **changes))
+        assert (codes.n_active >= 1).all()
+        assert codes.order.max() < n_experts
+        return codes.log_likelihood - 0.3 * codes.n_active
+
+    # dropping an expert may give away up to the margin
+    slack = n_experts * MARGIN
+    assert (worth(prune=True) >= worth() - slack).all()
+    # the second start is the paper's
+    assert (worth(n_starts=2, n_swaps=2) >= worth() - slack).all()
+    assert (worth(n_swaps=3) >= worth(n_swaps=1) - slack).all()
+
+
+@given(problems())
+def test_a_layman_is_the_average_expert_and_comes_behind_the_best(problem):
+    experts, _ = problem
+    family, n_experts = experts.family, experts.n_experts
+    for max_active in (1, 4, n_experts):
+        more = experts.with_layman(max_active)
+        np.testing.assert_array_equal(more.eta[:, :-1], experts.eta)
+        opinion = family.mean(more.eta)[-1]
+        np.testing.assert_allclose(opinion, family.mean(experts.eta).mean(axis=0))
+        full = max(1.0, min(max_active, 12, n_experts / 3))
+        n_above = max(1, round(n_experts * (1 - 0.1 ** (1 / full))))
+        # of experts with equal levels none is below him
+        assert (more.ranks[-1] >= n_above).all()
+        if len(np.unique(experts.log2_expertise)) == experts.log2_expertise.size:
+            assert (more.ranks[-1] == n_above).all()
+        order = more.ranks[:-1].argsort(axis=0)
+        np.testing.assert_array_equal(order, experts.ranks.argsort(axis=0))
+
+
+def test_a_layman_begins_where_swaps_follow():
+    """Alone, the specialist of the left half looks worse than the mediocre; beside him, best."""
+    mu = np.array([[0.6, 0.6, 0.6, 0.6], [0.99, 0.99, 0.01, 0.01], [0.01, 0.01, 0.99, 0.99]])
+    level = np.array([[0, 0, 0, 0], [1, 1, -1, -1], [-1, -1, 1, 1]], dtype=float)
+    experts = Experts(Bernoulli(), mu[None], level)
+    x = np.ones((1, 4), dtype=np.uint8)
+    assert ENGINE.pursue(x, experts, make_rule(3)).order[0, 0] == 0
+    code = ENGINE.pursue(x, experts, make_rule(3, n_swaps=1)).order[0]
+    assert set(code[code >= 0]) == {1, 2}
 
 
 def test_swaps_and_starts_find_what_greed_missed():

@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_extraction.image import grid_to_graph
 
 from dynpart import DynamicPartitionModel
+from dynpart.composition import responsibilities
 from dynpart.datasets import bars_recovered, make_bars, make_pairs, pairs_recovered
 from dynpart.engines import (
     Codes,
@@ -23,7 +24,7 @@ from dynpart.engines import (
     ResponsibilitySums,
     make_engine,
 )
-from dynpart.families import column_moments, make_family
+from dynpart.families import Bernoulli, column_moments, make_family
 from dynpart.learning import Annealed, LearnerState, Problem, Step, Task, iterate
 from dynpart.learning._connectivity import (
     Neighbours,
@@ -32,7 +33,7 @@ from dynpart.learning._connectivity import (
     neighbourly,
 )
 from dynpart.learning._diagnosis import complaints
-from dynpart.learning._learner import break_ties, within_bound
+from dynpart.learning._learner import SHARPEST, break_ties, sharpened, within_bound
 from dynpart.learning._objective import joint_objective, log_prior, penalised_objective
 from dynpart.learning._race import LAPS
 from dynpart.learning._renewal import idle_experts, renew
@@ -155,6 +156,20 @@ def test_the_bound_keeps_the_order(seed, bound):
     held = within_bound(level, bound)
     assert np.abs(held).max() <= bound + 1e-9
     np.testing.assert_array_equal(held.argsort(axis=0), level.argsort(axis=0))
+
+
+@given(st.integers(0, 2**32 - 1), st.floats(1.5, 4.0))
+def test_sharper_experts_share_less_in_the_same_order(seed, power):
+    rng = np.random.default_rng(seed)
+    experts = Experts(Bernoulli(), np.full((1, 5, 3), 0.5), rng.uniform(-30, 30, (5, 3)), 30.0)
+    sharp = sharpened(experts, power)
+    np.testing.assert_array_equal(sharp.ranks, experts.ranks)
+    assert np.abs(sharp.log2_expertise).max() <= SHARPEST * (1 + 1e-12)
+    active = np.ones((1, 5), dtype=bool)
+    before = responsibilities(experts.log2_expertise, active).max(axis=1)
+    after = responsibilities(sharp.log2_expertise, active).max(axis=1)
+    assert (after >= before - 1e-12).all()
+    assert sharpened(experts, 1.0) is experts
 
 
 def test_ties_go_to_the_more_confident_expert():

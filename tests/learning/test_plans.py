@@ -51,6 +51,21 @@ def test_only_the_polish_is_thorough():
         assert (step.n_starts, step.n_swaps) == ((1, 0) if step.search else (8, 2))
 
 
+@pytest.mark.parametrize(
+    ("n_rows", "n_iter", "swaps"),
+    [(10**3, 20, [1] * 6), (10**4, 20, [1] * 5 + [0]), (10**3, 10, [0] * 3)],
+)
+def test_swaps_are_for_polishes_with_time(n_rows, n_iter, swaps):
+    steps = Annealed().steps(Problem(n_rows, 100, 20, n_iter, 1, 20), floor=7)
+    assert [step.n_swaps for step in steps if not step.search] == swaps
+
+
+def test_the_last_averages_alone_are_sharper():
+    *others, last = Annealed().steps(Problem(10**4, 100, 20, 30, 1, 20), floor=7)
+    assert last.sharpness > 1
+    assert {step.sharpness for step in others} == {1.0}
+
+
 def test_the_cost_of_the_search_does_not_grow_with_the_rows():
     def rows(n_rows):
         steps = Annealed().steps(Problem(n_rows, 784, 100, 30, 1, 12), 12)

@@ -11,7 +11,7 @@ from typing import Any, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dynpart.arrays import like, to_numpy
+from dynpart.arrays import in_order, like, namespace, to_numpy
 from dynpart.composition import expertise_ranks
 from dynpart.families import ColumnMoments, Family
 
@@ -19,6 +19,12 @@ Array = NDArray[np.float64]
 
 MARGIN = 1e-3
 """Nats an expert must gain beyond its cost to be activated: below it, gains are rounding."""
+LAYMAN = -1
+"""Place of a layman in the order of what experts gain beyond their cost: the last."""
+LEFT_TO_LAYMAN = 0.1
+"""Share of the variables of which a layman knows more than all experts of a random full code."""
+FULL = 12
+"""Experts of a full code where there may be more, and no more than a third of all."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +59,22 @@ class Experts:
     def equally_sure(self) -> Experts:
         """The same experts, none of whom holds an opinion more firmly than the others."""
         return replace(self, eta=self.family.equally_sure(self.eta))
+
+    def with_layman(self, max_active: int) -> Experts:
+        """The same experts and, as the last, a layman: a guide to a pursuit, no part of a code.
+
+        He thinks what experts think on average, and knows about as much of every variable as the
+        best expert of a poor code does.
+        """
+        xp = namespace(self.eta)
+        full = max(1, min(max_active, FULL, self.n_experts / 3))
+        n_above = max(1, round(self.n_experts * (1 - LEFT_TO_LAYMAN ** (1 / full))))
+        mean, variance = self.family.mean(self.eta), self.family.variance(self.eta)
+        opinion = self.family.from_moments(mean.mean(axis=0), variance.mean(axis=0))
+        eta = xp.concatenate([self.eta, opinion[:, None]], axis=1)
+        # Ties go to the lowest index, so he comes right behind the expert whose level this is.
+        level = in_order(self.log2_expertise)[self.n_experts - n_above][None]
+        return replace(self, eta=eta, log2_expertise=xp.concatenate([self.log2_expertise, level]))
 
     @cached_property
     def ranks(self) -> NDArray[np.int32]:
@@ -225,19 +247,33 @@ class SomeCodes(Protocol):
 C = TypeVar("C", bound=SomeCodes)
 
 
-def best_of_starts(pursue_from: Callable[[int], C], rule: PursuitRule) -> C:
-    """Pursue the same rows from several experts and keep the best code of each row.
+def best_of_starts(
+    pursue_from: Callable[[Experts, PursuitRule, int], C], experts: Experts, rule: PursuitRule
+) -> C:
+    """Pursue the same rows from several beginnings and keep the best code of each row.
+
+    The paper begins with the expert that explains most alone. Experts who know a part well may be
+    overlooked that way: alone, each has to explain what others will explain better. Where swaps
+    follow, a layman begins instead. Experts join him for what they know better, and the first swap
+    gives his seat to the best of them, since nobody could pay for him. Further pursuits begin as
+    the paper does, and with the second best expert, and so on.
 
     Parameters
     ----------
     pursue_from : callable
-        Takes the place of the first expert in the order of what each explains alone: 0 for the
-        best, as the paper has it.
+        Takes experts, a rule and the place of the first expert in the order of what each gains
+        alone: 0 for the best, `LAYMAN` for the last.
+    experts : Experts
     rule : PursuitRule
     """
-    best = pursue_from(0)
-    for place in range(1, min(rule.n_starts, len(rule.cost))):
-        best = best.or_better(pursue_from(place), rule.cost)
+    places = range(min(rule.n_starts, experts.n_experts))
+    starts = [(experts, rule, place) for place in places]
+    if rule.n_swaps and not rule.smoothed:
+        unpayable = replace(rule, cost=np.append(rule.cost, np.inf))
+        starts = [(experts.with_layman(rule.max_active), unpayable, LAYMAN), *starts[:-1]]
+    best, *others = (pursue_from(*start) for start in starts)
+    for other in others:
+        best = best.or_better(other, rule.cost)
     return best
 
 

@@ -116,7 +116,12 @@ def best_expert(gains, i, cost, active):
 
 @njit(cache=True, nogil=True)
 def first_expert(gains, i, cost, place, active):
-    """The expert in this place of the order of gains beyond cost, from 0; `active` is scratch."""
+    """The expert in this place of the order of gains beyond cost, from 0; `active` is scratch.
+
+    The layman, who is the last expert, has place -1.
+    """
+    if place < 0:
+        return cost.size - 1
     active[:] = False
     for _ in range(place):
         active[best_expert(gains, i, cost, active)[0]] = True

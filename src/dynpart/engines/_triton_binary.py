@@ -18,7 +18,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from dynpart.engines._contract import MARGIN, Experts, PursuitRule
+from dynpart.engines._contract import LAYMAN, MARGIN, Experts, PursuitRule
 from dynpart.engines._triton_codes import rows_by_expert
 from dynpart.engines._triton_swaps import (
     SWAP_BLOCK,
@@ -72,19 +72,23 @@ def can_hold(experts: Experts, rule: PursuitRule) -> bool:
 @triton.jit
 def gains_kernel(
     x, members, counts, density, ranks, by_variable, ranks_by_variable, gains,
-    n_rows, n_features, n_experts, n_lanes,
+    n_rows, n_features, n_experts, n_lanes, first_owner,
     ALONE: tl.constexpr, ROWS: tl.constexpr, LANES: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
-    """Gains of all experts for rows without an expert, or for rows with the same single one."""
-    block, owner = tl.program_id(0), tl.program_id(2)
+    """Gains of all experts for rows without an expert, or for groups with the same single one.
+
+    The groups' experts follow upon each other from `first_owner` on.
+    """
+    block, group = tl.program_id(0), tl.program_id(2)
+    owner = first_owner + group
     lane = tl.program_id(1) * LANES + tl.arange(0, LANES)
     i = block * ROWS + tl.arange(0, ROWS)
     if ALONE:
-        count = tl.load(counts + owner)
+        count = tl.load(counts + group)
         if block * ROWS >= count:
             return
         live = i < count
-        row = tl.load(members + owner * n_rows + i, mask=live, other=0)
+        row = tl.load(members + group * n_rows + i, mask=live, other=0)
     else:
         row = i
         live = row < n_rows
@@ -308,7 +312,8 @@ def pursue_hard(
     tables : BinaryTables
     rule : PursuitRule
     place : int, default=0
-        Place of the first expert in the order of what each explains alone.
+        Place of the first expert in the order of what each explains alone; the layman, the last
+        of the experts, has place -1.
 
     Returns
     -------
@@ -322,20 +327,25 @@ def pursue_hard(
     lanes, blocks = min(LANES, n_lanes), triton.cdiv(n_rows, ROWS)
     order, log_likelihood = _empty_codes(n_rows, rule, device)
 
-    def fill_gains(members: Tensor, counts: Tensor, n_owners: int, *, alone: bool) -> None:
-        gains_kernel[(blocks, n_lanes // lanes, n_owners)](
+    def fill_gains(members: Tensor, counts: Tensor, owners: range) -> None:
+        gains_kernel[(blocks, n_lanes // lanes, max(1, len(owners)))](
             x, members, counts, tables.density, tables.ranks, tables.by_variable,
-            tables.ranks_by_variable, gains, n_rows, n_features, n_experts, n_lanes,
-            ALONE=alone, ROWS=ROWS, LANES=lanes, WIDTH=WIDTH, num_warps=8,
+            tables.ranks_by_variable, gains, n_rows, n_features, n_experts, n_lanes, owners.start,
+            ALONE=len(owners) > 0, ROWS=ROWS, LANES=lanes, WIDTH=WIDTH, num_warps=8,
         )  # fmt: skip
 
-    fill_gains(x, x, 1, alone=False)
-    rows = max(1, 2048 // n_lanes)
-    first_kernel[(triton.cdiv(n_rows, rows),)](
-        gains, cost, order, n_rows, rule.max_active, place, ROWS=rows, LANES=n_lanes
-    )
-    members, counts = rows_by_expert(order[:, :1], n_experts)
-    fill_gains(members, counts, n_experts, alone=True)
+    if place == LAYMAN:
+        order[:, 0] = n_experts - 1
+        everybody = torch.arange(n_rows, dtype=torch.int32, device=device)
+        all_rows = torch.full((1,), n_rows, dtype=torch.int32, device=device)
+        fill_gains(everybody, all_rows, range(n_experts - 1, n_experts))
+    else:
+        fill_gains(x, x, range(0))
+        rows = max(1, 2048 // n_lanes)
+        first_kernel[(triton.cdiv(n_rows, rows),)](
+            gains, cost, order, n_rows, rule.max_active, place, ROWS=rows, LANES=n_lanes
+        )
+        fill_gains(*rows_by_expert(order[:, :1], n_experts), range(n_experts))
 
     warps = max(1, n_lanes // LANES)
     n_programs = min(n_rows, max(1, _warps_at_once(device) // warps))

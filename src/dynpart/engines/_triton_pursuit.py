@@ -18,7 +18,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from dynpart.engines._contract import MARGIN, PursuitRule
+from dynpart.engines._contract import LAYMAN, MARGIN, PursuitRule
 from dynpart.engines._triton_codes import CHUNK as LISTED
 from dynpart.engines._triton_codes import list_kernel
 from dynpart.engines._triton_swaps import SWAP_BLOCK, can_list, entry_layout, swap_kernel
@@ -366,7 +366,8 @@ class KernelScore:
     def greedy(self, rule: PursuitRule, place: int = 0) -> Tensor:
         """Activate the expert that most improves the score until none earns its cost.
 
-        The first expert is the one in this place of the order of gains.
+        The first expert is the one in this place of the order of gains; the layman, the last of
+        the experts, has place -1.
 
         Returns
         -------
@@ -383,6 +384,9 @@ class KernelScore:
         for step in range(rule.max_active):
             if step > 0:
                 self.compose(order[:, :step])
+            if step == 0 and place == LAYMAN:
+                order[:, 0] = self.shape[1] - 1
+                continue
             self._total(cost, cost, order, running, step, place if step == 0 else 0, rule)
             if (step + 1) % PATIENCE == 0:
                 list_kernel[(1,)](running, self._members, self._count, n_rows, CHUNK=LISTED)

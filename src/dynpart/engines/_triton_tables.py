@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 import triton
 import triton.language as tl
@@ -277,7 +278,11 @@ def tables_kernel(
 
 
 def lane_cost(rule: PursuitRule, n_lanes: int, device: Any) -> Tensor:
-    """Costs of all lanes; those that only fill up can never be paid."""
+    """Costs of all lanes; those that only fill up, or are a layman's, can never be paid."""
     cost = torch.full((n_lanes,), torch.inf, dtype=torch.float64, device=device)
-    cost[: len(rule.cost)] = torch.as_tensor(rule.cost) if rule.cost.any() else 0.0
+    payable = rule.cost[np.isfinite(rule.cost)]
+    if payable.any():
+        cost[: len(rule.cost)] = torch.as_tensor(rule.cost)
+    else:
+        cost[: len(payable)] = 0.0
     return cost

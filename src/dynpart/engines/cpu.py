@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_info
 
 from dynpart.engines import _cpu_binary, _cpu_dense, _cpu_smoothed, _cpu_sums
 from dynpart.engines._contract import (
+    LAYMAN,
     MARGIN,
     Codes,
     Experts,
@@ -93,22 +94,22 @@ class CpuEngine(NumpyEngine):
 
     def pursue(self, rows: NDArray, experts: Experts, rule: PursuitRule) -> Codes:
         """Likelihood matching pursuit (section 2.1) for every row."""
-        small = experts.n_experts <= np.iinfo(np.int16).max
-        run = _binary_pursuit(experts, rule) if _is_binary(experts) else _pursuit(experts, rule)
+        small = experts.n_experts < np.iinfo(np.int16).max
 
-        def of_chunk(chunk: slice) -> Codes:
-            x, n_rows = _prepared(rows[chunk], experts), chunk.stop - chunk.start
+        def pursue_from(experts: Experts, rule: PursuitRule, place: int) -> Codes:
+            run = _binary_pursuit(experts, rule) if _is_binary(experts) else _pursuit(experts, rule)
 
-            def pursue_from(place: int) -> Codes:
+            def of_chunk(chunk: slice) -> Codes:
+                x, n_rows = _prepared(rows[chunk], experts), chunk.stop - chunk.start
                 shape = n_rows, rule.max_active
                 order = np.full(shape, -1, dtype=np.int16 if small else np.int32)
                 log_likelihood = np.empty(n_rows)
                 run(self._threads, x, place, order, log_likelihood)
                 return Codes(order, log_likelihood)
 
-            return best_of_starts(pursue_from, rule)
+            return Codes.joined([of_chunk(chunk) for chunk in _chunks(rows, experts)])
 
-        return Codes.joined([of_chunk(chunk) for chunk in _chunks(rows, experts)])
+        return best_of_starts(pursue_from, experts, rule)
 
     def gradient_sums(self, rows: NDArray, experts: Experts, codes: Codes) -> GradientSums:
         """Sums of g = d log P / d log e_k and g^2 in the smoothed composition (appendix A)."""
@@ -275,7 +276,7 @@ def _binary_pursuit(experts: Experts, rule: PursuitRule) -> Run:
         threads: Threads, x: NDArray, place: int, order: NDArray, log_likelihood: NDArray
     ) -> None:
         n_rows = len(x)
-        first, score = np.empty(n_rows, dtype=np.int64), np.empty(n_rows)
+        first, score = np.full(n_rows, experts.n_experts - 1), np.zeros(n_rows)
 
         def begin(lo: int, hi: int) -> None:
             _cpu_binary.first_pass(
@@ -296,7 +297,8 @@ def _binary_pursuit(experts: Experts, rule: PursuitRule) -> Run:
                 rank_by_expert, rule_, order, log_likelihood,
             )  # fmt: skip
 
-        threads.map_rows(begin, n_rows, n_terms // 8)
+        if place != LAYMAN:
+            threads.map_rows(begin, n_rows, n_terms // 8)
         if rule.smoothed:
             # Rows of a task read the experts together.
             fewest = _cpu_smoothed.BLOCK

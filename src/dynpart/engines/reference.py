@@ -37,11 +37,13 @@ class ReferenceEngine(NumpyEngine):
     def pursue(self, rows: NDArray, experts: Experts, rule: PursuitRule) -> Codes:
         """Likelihood matching pursuit (section 2.1) for every row."""
 
-        def of_block(block: slice) -> Codes:
-            T = experts.family.statistics(rows[block])
-            return best_of_starts(lambda place: pursue_block(T, experts, rule, place), rule)
+        def pursue_from(experts: Experts, rule: PursuitRule, place: int) -> Codes:
+            def of_block(block: slice) -> Codes:
+                return pursue_block(experts.family.statistics(rows[block]), experts, rule, place)
 
-        return Codes.joined([of_block(block) for block in _blocks(rows, experts)])
+            return Codes.joined([of_block(block) for block in _blocks(rows, experts)])
+
+        return best_of_starts(pursue_from, experts, rule)
 
     def gradient_sums(self, rows: NDArray, experts: Experts, codes: Codes) -> GradientSums:
         """Sums of g = d log P / d log e_k and g^2 in the smoothed composition (appendix A)."""

@@ -115,8 +115,9 @@ class TorchEngine:
             return fold
         from dynpart.engines import _triton_binary
 
-        short = _triton_binary.can_hold(experts, rule) or rule.max_active <= MOST_STEPS
-        asks = rule.n_starts > 1 or rule.n_swaps or rule.prune or rule.cost.any()
+        binary = _triton_binary.can_hold(experts, rule)
+        short = binary or rule.max_active <= MOST_STEPS
+        asks = rule.n_starts > 1 or (rule.n_swaps and not binary) or rule.prune or rule.cost.any()
         if asks or not short or n_rows * rule.max_active >= MANY_SLOTS:
             return fold
         return Recording(fold)
@@ -133,25 +134,26 @@ class TorchEngine:
             return self._pursue(rows, self._here(experts), rule)
 
     def _pursue(self, rows: Rows, here: Experts, rule: PursuitRule) -> TorchCodes:
-        kernels = self._use_kernels(here)
-        n_experts, n_features = here.log2_expertise.shape
-        if kernels:
-            pursue = _kernel_pursuit(here, rule)
-            row_bytes = 20 * n_features + (n_features // 16 + 32) * n_experts
-        else:
-            pursue = _plain_pursuit(here, rule)
-            row_bytes = 40 * n_experts * n_features
+        kernels, n_experts = self._use_kernels(here), here.n_experts
 
-        def of_chunk(x: Tensor) -> TorchCodes:
-            def pursue_from(place: int) -> TorchCodes:
+        def pursue_from(experts: Experts, rule: PursuitRule, place: int) -> TorchCodes:
+            n_known, n_features = experts.log2_expertise.shape
+            if kernels:
+                pursue = _kernel_pursuit(experts, rule)
+                row_bytes = 20 * n_features + (n_features // 16 + 32) * n_known
+            else:
+                pursue = _plain_pursuit(experts, rule)
+                row_bytes = 40 * n_known * n_features
+
+            def of_chunk(x: Tensor) -> TorchCodes:
                 order, log_likelihood = pursue(x, place)
                 codes = TorchCodes(order.int(), log_likelihood, n_experts, kernels)
                 return codes if order.numel() < MANY_SLOTS else codes.trimmed()
 
-            return best_of_starts(pursue_from, rule)
+            chunks = self._chunks(rows, row_bytes + 16 * rule.max_active)
+            return TorchCodes.joined([of_chunk(x) for _, x in chunks])
 
-        chunks = self._chunks(rows, row_bytes + 16 * rule.max_active)
-        return TorchCodes.joined([of_chunk(x) for _, x in chunks])
+        return best_of_starts(pursue_from, here, rule)
 
     def gradient_sums(self, rows: Rows, experts: Experts, codes: Any) -> GradientSums:
         """Sums of g = d log P / d log e_k and g^2 in the smoothed composition (appendix A)."""

@@ -27,6 +27,9 @@ from dynpart.learning._plans import Plan, Step
 
 Array = NDArray[np.float64]
 
+SHARPEST = 40.0
+"""Bound on log2 expertise up to which all engines share out rows in single precision."""
+
 
 @dataclass(frozen=True)
 class IterationRecord:
@@ -306,7 +309,7 @@ def _batch_learner(task: Task, plan: Plan, step: Step, before: Experts) -> Fold:
         evidence = engine.gradient_sums(rows, experts, codes) + remembered
         heard = evidence if neighbours is None else neighbours.evidence(evidence)
         experts = update_expertise(experts, heard, plan, step, summary.n_rows)
-        sums = engine.responsibility_sums(rows, experts, codes)
+        sums = engine.responsibility_sums(rows, sharpened(experts, step.sharpness), codes)
         sums = sums + ResponsibilitySums(sums_before).weighted(step.memory)
         shared = sums if neighbours is None else neighbours.opinions(sums, population, plan.epsilon)
         opinions = family.update(shared.weight, shared.statistics, population, plan.epsilon)
@@ -382,6 +385,14 @@ def within_bound(log2_expertise: Array, bound: float) -> Array:
     xp = namespace(log2_expertise)
     largest = xp.amax(xp.abs(log2_expertise), axis=0)
     return log2_expertise * (bound / xp.clip(largest, bound, None))
+
+
+def sharpened(experts: Experts, power: float) -> Experts:
+    """The same experts with their expertise raised to a power, as far as engines like it."""
+    if power == 1:
+        return experts
+    levels = within_bound(power * experts.log2_expertise, SHARPEST)
+    return replace(experts, log2_expertise=levels, log2_bound=SHARPEST)
 
 
 def break_ties(experts: Experts) -> Experts:

@@ -47,6 +47,9 @@ class Step:
         Weight of what the iteration's earlier batches said when a batch's own sums are added.
     n_starts, n_swaps : int
         Pursuits of a row from different experts, and passes of refinement.
+    sharpness : float
+        Power to which expertise is raised when rows are shared out for the averages: the higher,
+        the more of a variable goes to the one expert who owns it.
     search : bool
         Whether the iteration belongs to the search, which a race repeats with other floors.
     doubt : bool
@@ -63,6 +66,7 @@ class Step:
     memory: float = 0.0
     n_starts: int = 1
     n_swaps: int = 0
+    sharpness: float = 1.0
     search: bool = False
     doubt: bool = False
 
@@ -215,9 +219,12 @@ class Annealed:
         Weight of the data's average in the expert update (eq. 5).
     floor : int, default=None
         Number of experts forced active at first; None lets a race decide.
-    n_starts, n_swaps : int, default=1 and 0
+    n_starts : int, default=1
+    n_swaps : int, default=None
         How thoroughly the rows are encoded while polishing; the same arguments of the model say how
-        they are encoded later. With 8 and 2 a little more is learnt in several times the time.
+        they are encoded later. None swaps once, but not in a polish of few iterations, which is
+        asked for to be quick, nor in a last iteration over many rows, whose averages do without.
+        With 8 and 2 a little more is learnt in several times the time.
     """
 
     factor: float = 2.0
@@ -225,7 +232,7 @@ class Annealed:
     epsilon: float = 1.0
     floor: int | None = None
     n_starts: int = 1
-    n_swaps: int = 0
+    n_swaps: int | None = None
 
     search: ClassVar[float] = 0.7
     """Share of the iterations that search."""
@@ -244,6 +251,10 @@ class Annealed:
     """
     memory_alone: ClassVar[float] = 0.3
     """Weight of earlier batches in such a search."""
+    n_batches_polish: ClassVar[int] = 4
+    """Batches an iteration of the polish where there are many rows."""
+    last_sharpness: ClassVar[float] = 3.0
+    """How nearly the last averages follow the hard rule, by which rows will be encoded."""
 
     def start(
         self, family: Family, moments: ColumnMoments, n_experts: int, rng: np.random.Generator
@@ -294,6 +305,10 @@ class Annealed:
             else (self.soft, min(self.n_batches_alone, 1 + n_search // 2), self.memory_alone)
         )
 
+        n_polish, batch_rows = n_iter - n_search, 60 * K
+        polish_batches = min(self.n_batches_polish, 1 + n_polish // 2)
+        many_rows = problem.n_rows >= self.n_batches_polish * batch_rows
+
         def search_step(t: int) -> Step:
             u = t / max(1, n_search - 1)
             fall = max(0.0, (u - self.held) / (1 - self.held))
@@ -309,19 +324,21 @@ class Annealed:
             )
 
         def polish_step(t: int) -> Step:
-            left = (n_iter - t) / (n_iter - n_search)
-            rows = 60 * K
-            by_batches = problem.n_rows >= 3 * rows and t < n_iter - 1
+            left = (n_iter - t) / n_polish
+            last = t == n_iter - 1
+            by_batches = many_rows and not last
+            n_swaps = int(n_polish > 3 and not (many_rows and last))
             return Step(
-                n_rows=rows if by_batches else None,
-                n_batches=3 if by_batches else 1,
+                n_rows=batch_rows if by_batches else None,
+                n_batches=polish_batches if by_batches else 1,
                 min_active=low,
                 log2_bound=final_bound + (search_bound - final_bound) * left,
                 size=math.sqrt(left),
                 memory=1.0,
                 n_starts=self.n_starts,
-                n_swaps=self.n_swaps,
-                doubt=t == n_iter - 1,
+                n_swaps=n_swaps if self.n_swaps is None else self.n_swaps,
+                sharpness=self.last_sharpness if last else 1.0,
+                doubt=last,
             )
 
         return [search_step(t) if t < n_search else polish_step(t) for t in range(n_iter)]
