@@ -62,6 +62,14 @@ class Sure(Annealed):
 
 
 @dataclass(frozen=True)
+class Soft(Annealed):
+    """The last averages share out rows like all others."""
+
+    def steps(self, problem: Problem, floor: int) -> list[Step]:
+        return [replace(step, sharpness=1.0) for step in super().steps(problem, floor)]
+
+
+@dataclass(frozen=True)
 class SignOnly(Annealed):
     """The paper's sign of the gradient instead of its standard score."""
 
@@ -85,6 +93,8 @@ ABLATIONS: dict[str, Plan] = {
     "all rows in the search": AllRowsInSearch(),
     "steps do not shrink": FullSteps(),
     "no memory": Forgetful(),
+    "greedy polish": Annealed(n_swaps=0),
+    "soft averages": Soft(),
     "no doubt": Sure(),
     "sign instead of score": SignOnly(),
     "epsilon 0.5": Annealed(epsilon=0.5),

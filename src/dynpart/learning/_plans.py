@@ -254,7 +254,7 @@ class Annealed:
     n_batches_polish: ClassVar[int] = 4
     """Batches an iteration of the polish where there are many rows."""
     last_sharpness: ClassVar[float] = 3.0
-    """How nearly the last averages follow the hard rule, by which rows will be encoded."""
+    """How nearly averages over many rows, the last ones, follow the hard rule of encoding."""
 
     def start(
         self, family: Family, moments: ColumnMoments, n_experts: int, rng: np.random.Generator
@@ -326,8 +326,8 @@ class Annealed:
         def polish_step(t: int) -> Step:
             left = (n_iter - t) / n_polish
             last = t == n_iter - 1
-            by_batches = many_rows and not last
-            n_swaps = int(n_polish > 3 and not (many_rows and last))
+            by_batches, sums_up = many_rows and not last, many_rows and last
+            n_swaps = int(n_polish > 3 and not sums_up)
             return Step(
                 n_rows=batch_rows if by_batches else None,
                 n_batches=polish_batches if by_batches else 1,
@@ -337,7 +337,7 @@ class Annealed:
                 memory=1.0,
                 n_starts=self.n_starts,
                 n_swaps=n_swaps if self.n_swaps is None else self.n_swaps,
-                sharpness=self.last_sharpness if last else 1.0,
+                sharpness=self.last_sharpness if sums_up else 1.0,
                 doubt=last,
             )
 
