@@ -159,7 +159,7 @@ def operations(fit_rows: Tensor, coded: Tensor, model: DynamicPartitionModel) ->
             n_rows * terms, n_rows * n_features),
         row(f"hard pursuit, {n_coded:,} rows", lambda: engine.pursue(coded, experts, rule),
             n_coded * terms, n_coded * n_features),
-        row(f"the same with a pass of swaps, {n_coded:,} rows",
+        row(f"the same with swaps, at least a round of them, {n_coded:,} rows",
             lambda: engine.pursue(coded, experts, swaps),
             n_coded * (terms + n_different * N_EXPERTS), n_coded * n_features),
         row("smoothed pursuit, 2,000 rows, 12 steps", lambda: engine.pursue(some, experts, soft),

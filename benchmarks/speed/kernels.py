@@ -93,7 +93,7 @@ def small_rows(hertz: float) -> list[list[str]]:
              lambda: engine.pursue(train, experts, rule), pursuit(train)),
         line(f"hard pursuit, {len(test):,} rows",
              lambda: engine.pursue(test, experts, rule), pursuit(test)),
-        line(f"the same with a pass of swaps: {n_different:,} more changes a row",
+        line(f"the same with swaps: at least {n_different:,} more changes a row",
              lambda: engine.pursue(test, experts, swaps),
              pursuit(test) + 3.0 * len(test) * n_different * n_lanes),
         line(f"smoothed pursuit, {len(some):,} rows, {STEPS} steps: all variables and lanes; four "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
@@ -63,8 +63,8 @@ class Experts:
     def with_layman(self, max_active: int) -> Experts:
         """The same experts and, as the last, a layman: a guide to a pursuit, no part of a code.
 
-        He thinks what experts think on average, and knows about as much of every variable as the
-        best expert of a poor code does.
+        He thinks what experts think on average, and knows as much of every variable as would leave
+        him a tenth of them beside a full code of experts drawn at random.
         """
         xp = namespace(self.eta)
         full = max(1, min(max_active, FULL, self.n_experts / 3))
@@ -271,10 +271,8 @@ def best_of_starts(
     if rule.n_swaps and not rule.smoothed:
         unpayable = replace(rule, cost=np.append(rule.cost, np.inf))
         starts = [(experts.with_layman(rule.max_active), unpayable, LAYMAN), *starts[:-1]]
-    best, *others = (pursue_from(*start) for start in starts)
-    for other in others:
-        best = best.or_better(other, rule.cost)
-    return best
+    codes = (pursue_from(*start) for start in starts)
+    return reduce(lambda best, other: best.or_better(other, rule.cost), codes)
 
 
 Fold = Callable[..., tuple[Any, ...]]
