@@ -3,70 +3,25 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from dynpart.arrays import namespace
-from dynpart.engines import GradientSums
+from dynpart.engines import FULL_CODE, GradientSums
 from dynpart.learning import Annealed, Plan, Problem, Step
 
 
 @dataclass(frozen=True)
-class HardFromTheStart(Annealed):
-    """No smoothed phase."""
+class EveryStep(Annealed):
+    """The default plan with the same attributes changed in every step."""
+
+    changed: Mapping[str, Any] = field(default_factory=dict)
 
     def steps(self, problem: Problem, floor: int) -> list[Step]:
-        return [replace(step, smoothed=False) for step in super().steps(problem, floor)]
-
-
-@dataclass(frozen=True)
-class Unbounded(Annealed):
-    """No bound on expertise."""
-
-    def steps(self, problem: Problem, floor: int) -> list[Step]:
-        return [replace(step, log2_bound=math.inf) for step in super().steps(problem, floor)]
-
-
-@dataclass(frozen=True)
-class AllRowsInSearch(Annealed):
-    """The search looks at all rows in every iteration."""
-
-    def steps(self, problem: Problem, floor: int) -> list[Step]:
-        steps = super().steps(problem, floor)
-        return [replace(step, n_rows=None, n_batches=1) for step in steps]
-
-
-@dataclass(frozen=True)
-class FullSteps(Annealed):
-    """Steps of expertise do not shrink in the polish."""
-
-    def steps(self, problem: Problem, floor: int) -> list[Step]:
-        return [replace(step, size=1.0) for step in super().steps(problem, floor)]
-
-
-@dataclass(frozen=True)
-class Forgetful(Annealed):
-    """Batches of an iteration know nothing of each other."""
-
-    def steps(self, problem: Problem, floor: int) -> list[Step]:
-        return [replace(step, memory=0.0) for step in super().steps(problem, floor)]
-
-
-@dataclass(frozen=True)
-class Sure(Annealed):
-    """Opinions stay as sure as the last iteration leaves them."""
-
-    def steps(self, problem: Problem, floor: int) -> list[Step]:
-        return [replace(step, doubt=False) for step in super().steps(problem, floor)]
-
-
-@dataclass(frozen=True)
-class Soft(Annealed):
-    """The last averages share out rows like all others."""
-
-    def steps(self, problem: Problem, floor: int) -> list[Step]:
-        return [replace(step, sharpness=1.0) for step in super().steps(problem, floor)]
+        return [replace(step, **self.changed) for step in super().steps(problem, floor)]
 
 
 @dataclass(frozen=True)
@@ -82,20 +37,20 @@ class OneSearch(Annealed):
     """No race: the floor is a third of the experts, at most twelve."""
 
     def contenders(self, problem: Problem) -> list[int]:
-        return Annealed(floor=min(12, math.ceil(problem.n_experts / 3))).contenders(problem)
+        return Annealed(floor=min(FULL_CODE, math.ceil(problem.n_experts / 3))).contenders(problem)
 
 
 ABLATIONS: dict[str, Plan] = {
     "no race": OneSearch(),
     "no floor": Annealed(floor=1),
-    "no smoothed phase": HardFromTheStart(),
-    "no bound": Unbounded(),
-    "all rows in the search": AllRowsInSearch(),
-    "steps do not shrink": FullSteps(),
-    "no memory": Forgetful(),
+    "no smoothed phase": EveryStep(changed={"smoothed": False}),
+    "no bound": EveryStep(changed={"log2_bound": math.inf}),
+    "all rows in the search": EveryStep(changed={"n_rows": None, "n_batches": 1}),
+    "steps do not shrink": EveryStep(changed={"size": 1.0}),
+    "no memory": EveryStep(changed={"memory": 0.0}),
     "greedy polish": Annealed(n_swaps=0),
-    "soft averages": Soft(),
-    "no doubt": Sure(),
+    "soft averages": EveryStep(changed={"sharpness": 1.0}),
+    "no doubt": EveryStep(changed={"doubt": False}),
     "sign instead of score": SignOnly(),
     "epsilon 0.5": Annealed(epsilon=0.5),
 }

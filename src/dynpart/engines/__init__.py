@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dynpart.engines._contract import (
+    FULL_CODE,
     MARGIN,
     Codes,
     CodeSummary,
@@ -17,6 +18,7 @@ from dynpart.engines._contract import (
 )
 
 __all__ = [
+    "FULL_CODE",
     "MARGIN",
     "CodeSummary",
     "Codes",

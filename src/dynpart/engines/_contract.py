@@ -23,8 +23,8 @@ LAYMAN = -1
 """Place of a layman in the order of what experts gain beyond their cost: the last."""
 LEFT_TO_LAYMAN = 0.1
 """Share of the variables of which a layman knows more than all experts of a random full code."""
-FULL = 12
-"""Experts of a full code where there may be more, and no more than a third of all."""
+FULL_CODE = 12
+"""Experts that make a code full, if no other limit is set: these, or a third of all if less."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +67,7 @@ class Experts:
         him a tenth of them beside a full code of experts drawn at random.
         """
         xp = namespace(self.eta)
-        full = max(1, min(max_active, FULL, self.n_experts / 3))
+        full = max(1, min(max_active, FULL_CODE, self.n_experts / 3))
         n_above = max(1, round(self.n_experts * (1 - LEFT_TO_LAYMAN ** (1 / full))))
         mean, variance = self.family.mean(self.eta), self.family.variance(self.eta)
         opinion = self.family.from_moments(mean.mean(axis=0), variance.mean(axis=0))

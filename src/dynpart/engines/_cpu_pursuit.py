@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from dynpart.engines._contract import LAYMAN
 from dynpart.engines._cpu_vectors import (
     PLACES,
     add_changes_1,
@@ -118,9 +119,9 @@ def best_expert(gains, i, cost, active):
 def first_expert(gains, i, cost, place, active):
     """The expert in this place of the order of gains beyond cost, from 0; `active` is scratch.
 
-    The layman, who is the last expert, has place -1.
+    The layman, who has place LAYMAN, is the last expert.
     """
-    if place < 0:
+    if place == LAYMAN:
         return cost.size - 1
     active[:] = False
     for _ in range(place):

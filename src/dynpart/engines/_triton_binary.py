@@ -313,7 +313,7 @@ def pursue_hard(
     rule : PursuitRule
     place : int, default=0
         Place of the first expert in the order of what each explains alone; the layman, the last
-        of the experts, has place -1.
+        of the experts, has place LAYMAN.
 
     Returns
     -------

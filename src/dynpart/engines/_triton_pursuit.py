@@ -367,7 +367,7 @@ class KernelScore:
         """Activate the expert that most improves the score until none earns its cost.
 
         The first expert is the one in this place of the order of gains; the layman, the last of
-        the experts, has place -1.
+        the experts, has place LAYMAN.
 
         Returns
         -------

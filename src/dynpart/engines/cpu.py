@@ -276,6 +276,7 @@ def _binary_pursuit(experts: Experts, rule: PursuitRule) -> Run:
         threads: Threads, x: NDArray, place: int, order: NDArray, log_likelihood: NDArray
     ) -> None:
         n_rows = len(x)
+        # If nobody else begins, the layman does, who is the last expert.
         first, score = np.full(n_rows, experts.n_experts - 1), np.zeros(n_rows)
 
         def begin(lo: int, hi: int) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynpart.arrays import like, namespace
-from dynpart.engines import Experts, GradientSums
+from dynpart.engines import FULL_CODE, Experts, GradientSums
 from dynpart.families import ColumnMoments, Family
 
 Array = NDArray[np.float64]
@@ -220,11 +220,12 @@ class Annealed:
     floor : int, default=None
         Number of experts forced active at first; None lets a race decide.
     n_starts : int, default=1
+        Pursuits of a row while polishing; the same argument of the model is for encoding later.
     n_swaps : int, default=None
-        How thoroughly the rows are encoded while polishing; the same arguments of the model say how
-        they are encoded later. None swaps once, but not in a polish of few iterations, which is
-        asked for to be quick, nor in a last iteration over many rows, whose averages do without.
-        With 8 and 2 a little more is learnt in several times the time.
+        Passes of swaps while polishing, likewise. None makes one, but not in a polish of few
+        iterations, which is asked for to be quick, nor in a last iteration over many rows, whose
+        averages do without. With eight starts and two passes a little more is learnt in several
+        times the time.
     """
 
     factor: float = 2.0
@@ -273,7 +274,7 @@ class Annealed:
         elif self._is_small(problem):
             floors = [1, math.ceil(K / 6), math.ceil(K / 3), math.ceil(K / 2)]
         else:
-            floors = [min(12, math.ceil(K / 3))]
+            floors = [min(FULL_CODE, math.ceil(K / 3))]
         within = [min(problem.max_active, max(problem.min_active, floor)) for floor in floors]
         return list(dict.fromkeys(within))
 
