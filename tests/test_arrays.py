@@ -3,7 +3,16 @@
 import numpy as np
 import pytest
 
-from dynpart.arrays import as_float64, copied, is_tensor, like, namespace, to_numpy
+from dynpart.arrays import (
+    as_float64,
+    copied,
+    first_true,
+    in_order,
+    is_tensor,
+    like,
+    namespace,
+    to_numpy,
+)
 from dynpart.composition import compose_hard, expertise_ranks, owners
 from dynpart.families import column_moments, make_family
 
@@ -23,6 +32,19 @@ def test_arrays_become_each_other():
     twin = copied(tensor)
     twin += 1
     assert tensor[0, 0] == 1
+    twin = copied(array)
+    twin += 1
+    assert array[0, 0] == 1
+    mixed = np.array([[3.0, 1.0], [1.0, 2.0]])
+    np.testing.assert_array_equal(in_order(mixed), [[1, 1], [3, 2]])
+    np.testing.assert_array_equal(to_numpy(in_order(torch.as_tensor(mixed))), [[1, 1], [3, 2]])
+
+
+def test_the_first_of_many_places_is_found_row_by_row():
+    mask = np.zeros((4, 3), dtype=bool)
+    assert first_true(mask) is None
+    mask[2, 0] = mask[1, 2] = True
+    assert first_true(mask) == first_true(torch.as_tensor(mask)) == (1, 2)
 
 
 @pytest.mark.parametrize("gray", [False, True])

@@ -7,10 +7,14 @@ ask for the namespace of their arrays and are written once. Torch is never impor
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+BLOCK_VALUES = 1 << 21
+"""Numbers of a block, if nobody says otherwise."""
 
 
 def is_tensor(array: Any) -> bool:
@@ -57,3 +61,68 @@ def as_float64(array: Any) -> Any:
 def in_order(array: Any) -> Any:
     """The same numbers, rising along the first axis."""
     return array.sort(dim=0).values if is_tensor(array) else np.sort(array, axis=0)
+
+
+def log_gamma(array: Any) -> Any:
+    """Logarithm of the gamma function, element by element."""
+    if is_tensor(array):
+        return namespace(array).lgamma(array)
+    from scipy.special import gammaln
+
+    return gammaln(array)
+
+
+def is_observed(array: Any) -> Any:
+    """Where an array of numbers has one; NaN stands for what was not observed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dynpart.arrays import is_observed
+    >>> is_observed(np.array([1.0, np.nan]))
+    array([ True, False])
+    """
+    return ~namespace(array).isnan(array)
+
+
+def first_true(mask: Any) -> tuple[int, int] | None:
+    """Row and column of the first True of a table, row by row, or None."""
+    if not mask.any():
+        return None
+    row, column = np.argwhere(to_numpy(mask))[0]
+    return int(row), int(column)
+
+
+def place(row: int, column: int, columns: Any = None) -> str:
+    """A place in a table in words, its column by name where there are names.
+
+    Examples
+    --------
+    >>> from dynpart.arrays import place
+    >>> place(3, 1), place(3, 1, ["height", "weight"])
+    ('row 3, column 1 (counted from 0)', "row 3 (counted from 0), column 'weight'")
+    """
+    if columns is None or _is_index(columns[column]):
+        column = column if columns is None else columns[column]
+        return f"row {row}, column {column} (counted from 0)"
+    return f"row {row} (counted from 0), {column_words(column, columns)}"
+
+
+def column_words(column: int, columns: Any = None) -> str:
+    """A column in words, by name where there are names."""
+    if columns is None or _is_index(columns[column]):
+        column = column if columns is None else columns[column]
+        return f"column {column} (counted from 0)"
+    return f"column {str(columns[column])!r}"
+
+
+def _is_index(name: Any) -> bool:
+    """Whether what stands for a column's name is its index in a larger table."""
+    return isinstance(name, np.integer)
+
+
+def row_blocks(n_rows: int, row_size: int, *, values: int = BLOCK_VALUES) -> Iterator[slice]:
+    """Slices that cut `n_rows` rows into blocks of about `values` numbers each."""
+    step = max(1, values // max(1, row_size))
+    for start in range(0, n_rows, step):
+        yield slice(start, min(start + step, n_rows))

@@ -5,15 +5,16 @@ import io
 import pickle
 import struct
 import zipfile
+import zlib
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from scipy.io import savemat
 
-from dynpart.datasets import _formats
-from dynpart.datasets._formats import read_idx, read_mat, read_npz
+from dynpart import formats
+from dynpart.formats import read_idx, read_mat, read_npz
 
 # The folder is shared by the examples of a test, each of which overwrites its file.
 shared_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -69,9 +70,17 @@ def test_a_small_file_cannot_ask_for_much_memory(tmp_path, monkeypatch):
     def refuse(*_):
         raise AssertionError("memory was asked for")
 
-    monkeypatch.setattr(_formats.np, "frombuffer", refuse)
+    monkeypatch.setattr(formats.np, "frombuffer", refuse)
     with pytest.raises(ValueError, match="truncated"):
         read_idx(path, (28, 28))
+
+
+def _is_packed(content, expected):
+    """Whether gzip unpacks this to the very bytes expected."""
+    try:
+        return gzip.decompress(bytes(content)) == expected
+    except (OSError, EOFError, zlib.error):
+        return False
 
 
 @shared_folder
@@ -80,6 +89,8 @@ def test_damaged_gzipped_idx_is_never_read_silently(tmp_path, idx_bytes, data):
     content = bytearray(gzip.compress(idx_bytes(ARRAY), mtime=0))
     place = data.draw(st.integers(10, len(content) - 1))  # behind gzip's own header
     content[place] ^= data.draw(st.integers(1, 255))
+    # Bits that fill up the last byte before the trailer mean nothing: to change them is no damage.
+    assume(place != len(content) - 9 or not _is_packed(content, idx_bytes(ARRAY)))
     path = tmp_path / "damaged.gz"
     path.write_bytes(bytes(content))
     with pytest.raises(ValueError, match=r"damaged\.gz"):

@@ -1,4 +1,4 @@
-"""Data sets: synthetic ones with known factors, and the images of the paper's experiments.
+"""Data sets: synthetic ones with known factors, the zoo, and images of the paper's experiments.
 
 Knows nothing of the model. Loaders of published images look into a local folder (the argument
 ``folder`` or the environment variable ``DYNPART_DATA``) and otherwise download into a cache
@@ -11,9 +11,11 @@ from dynpart.datasets.digits import load_digits, load_mnist
 from dynpart.datasets.horses import load_weizmann_horses
 from dynpart.datasets.recovery import bars_recovered, pairs_recovered
 from dynpart.datasets.synthetic import bar_templates, make_bars, make_pairs
+from dynpart.datasets.zoo import TableDataset, load_zoo, write_zoo
 
 __all__ = [
     "ImageDataset",
+    "TableDataset",
     "bar_templates",
     "bars_recovered",
     "load_caltech_motorcycles",
@@ -21,7 +23,9 @@ __all__ = [
     "load_digits",
     "load_mnist",
     "load_weizmann_horses",
+    "load_zoo",
     "make_bars",
     "make_pairs",
     "pairs_recovered",
+    "write_zoo",
 ]

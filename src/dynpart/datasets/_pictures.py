@@ -11,7 +11,6 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from dynpart.datasets._dataset import GRAY_THRESHOLD
 
@@ -113,6 +112,8 @@ def _decode(
     name: str, content: bytes, image_shape: tuple[int, int], *, masks: bool
 ) -> NDArray[np.uint8]:
     """One JPEG file as a gray image of the wanted size."""
+    from PIL import Image
+
     try:
         with Image.open(io.BytesIO(content), formats=["JPEG"]) as opened:
             if opened.width * opened.height > _MOST_PIXELS:
@@ -129,6 +130,8 @@ def resize(
     image: NDArray[np.uint8], image_shape: tuple[int, int], *, mask: bool
 ) -> NDArray[np.uint8]:
     """Resize a gray image 0..255 (Lanczos); a mask is made 0 or 255 before and after."""
+    from PIL import Image
+
     if mask:
         image = _black_and_white(image)
     height, width = image_shape

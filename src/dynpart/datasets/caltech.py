@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from dynpart.datasets._dataset import ImageDataset, as_rows
 from dynpart.datasets._fetch import RemoteFile, find_file, verify
-from dynpart.datasets._formats import read_mat, read_npz
 from dynpart.datasets._pictures import PictureSet, read_pictures
+from dynpart.formats import read_mat, read_npz
 
 _BIKE_SHAPE = (100, 180)
 _BIKE_N_TRAIN = 750

@@ -7,7 +7,7 @@ import numpy as np
 
 from dynpart.datasets._dataset import ImageDataset, as_rows
 from dynpart.datasets._fetch import RemoteFile, find_file
-from dynpart.datasets._formats import read_idx
+from dynpart.formats import read_idx
 
 _DIGIT_NAMES = tuple("0123456789")
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from dynpart.datasets._dataset import ImageDataset
 from dynpart.datasets._fetch import find_file
-from dynpart.datasets._formats import read_npz
-from dynpart.datasets._pictures import PictureSet, read_pictures
+from dynpart.datasets._pictures import PictureSet, read_pictures, resize
+from dynpart.formats import read_npz
 
 _SHAPE = (200, 240)
 _N_TRAIN = 300
@@ -27,11 +27,15 @@ _ADVICE = (
 )
 
 
-def load_weizmann_horses(*, folder: str | os.PathLike[str] | None = None) -> ImageDataset:
-    """Load the Weizmann horse silhouettes at 200 x 240 pixels.
+def load_weizmann_horses(
+    *, image_shape: tuple[int, int] = _SHAPE, folder: str | os.PathLike[str] | None = None
+) -> ImageDataset:
+    """Load the Weizmann horse silhouettes, by default at 200 x 240 pixels.
 
     Parameters
     ----------
+    image_shape : tuple of int, default=(200, 240)
+        (height, width). Pictures of another size are made from those of 200 x 240.
     folder : path-like, optional
         Folder with the data in one of these forms: the published masks
         ``figure_ground/horse001.jpg`` to ``horse328.jpg`` (also inside ``weizmann_horse_db``, or
@@ -42,8 +46,8 @@ def load_weizmann_horses(*, folder: str | os.PathLike[str] | None = None) -> Ima
     Returns
     -------
     dataset : ImageDataset
-        328 binary images (uint8) of 200 x 240 pixels, 1 is horse; the first 300 are for
-        training, the other 28 for testing, as in the paper.
+        328 binary images (uint8), 1 is horse; the first 300 are for training, the other 28 for
+        testing, as in the paper.
 
     Raises
     ------
@@ -77,9 +81,11 @@ def load_weizmann_horses(*, folder: str | os.PathLike[str] | None = None) -> Ima
             )
     else:
         images = read_pictures(path, _MASKS, _SHAPE, masks=True) // 255
+    if tuple(image_shape) != _SHAPE:
+        images = np.stack([resize(255 * image, image_shape, mask=True) // 255 for image in images])
     return ImageDataset(
         name="Weizmann horses",
         data=images.reshape(_MASKS.count, -1),
-        image_shape=_SHAPE,
+        image_shape=(int(image_shape[0]), int(image_shape[1])),
         n_train=_N_TRAIN,
     )

@@ -93,8 +93,10 @@ def _read_npz_member(archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
             raise ValueError(f"array {name!r} must hold numbers or text, got {dtype}")
         n_bytes = math.prod(shape) * dtype.itemsize
         room = archive.getinfo(member).file_size - stream.tell()
-        if min(shape, default=0) < 0 or n_bytes > min(room, MOST_BYTES):
+        if min(shape, default=0) < 0 or n_bytes > room:
             raise ValueError(f"array {name!r} declares shape {shape}, its file holds less")
+        if n_bytes > MOST_BYTES:
+            raise ValueError(f"array {name!r} has {n_bytes} bytes, more than the {MOST_BYTES} read")
         values = np.frombuffer(stream.read(n_bytes), dtype=dtype)
     return values.reshape(shape, order="F" if by_columns else "C").copy()
 

@@ -1,0 +1,104 @@
+"""Rows: what engines get. Values as their family encodes them, and what each row weighs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+
+from dynpart.arrays import is_observed, is_tensor, like, namespace, to_numpy
+from dynpart.families import Family
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows of a table.
+
+    Attributes
+    ----------
+    values : array of shape (n_rows, n_features)
+        NumPy's or torch's, as :meth:`Family.encode` returns them: levels of discrete families, one
+        more for *not observed*; numbers of all others, NaN for *not observed*.
+    weight : array of shape (n_rows,), float64, or None
+        How many rows each row stands for; None if each stands for itself.
+    complete : bool
+        Whether every value is known to be observed.
+    """
+
+    values: Any
+    weight: Any = None
+    complete: bool = True
+
+    def __post_init__(self) -> None:
+        if self.values.ndim != 2:
+            raise ValueError(f"rows must have two axes, got shape {tuple(self.values.shape)}")
+        if self.weight is not None and tuple(self.weight.shape) != (len(self.values),):
+            raise ValueError(
+                f"{len(self.values)} rows must have as many weights, got shape "
+                f"{tuple(self.weight.shape)}"
+            )
+
+    @classmethod
+    def of(cls, X: Any, family: Family, weight: Any = None) -> Self:
+        """Rows of a table of numbers, NaN where nothing was observed, for this family."""
+        xp = namespace(X)
+        complete = X.dtype in (xp.bool, xp.uint8) or bool(is_observed(X).all())
+        return cls(family.encode(X), weight, complete)
+
+    def encoded(self, family: Family) -> Self:
+        """The same rows, whose values are numbers, as this family encodes them."""
+        return type(self).of(self.values, family, self.weight)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and variables."""
+        n_rows, n_features = self.values.shape
+        return int(n_rows), int(n_features)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the values."""
+        return int(self.values.nbytes)
+
+    def __sizeof__(self) -> int:
+        """Memory of values and weights, by which a cluster decides what goes to disk."""
+        return self.nbytes + (0 if self.weight is None else int(self.weight.nbytes))
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, rows: Any) -> Self:
+        """Some of the rows: a slice, or an array of indices."""
+        weight = None if self.weight is None else self.weight[rows]
+        return replace(self, values=self.values[rows], weight=weight)
+
+    def weighing(self, weight: Any) -> Self:
+        """The same rows with other weights."""
+        return replace(self, weight=weight)
+
+    def like(self, reference: Any) -> Self:
+        """The same rows as the kind of arrays that `reference` is, and on its device."""
+        weight = None if self.weight is None else like(self.weight, reference)
+        return replace(self, values=like(self.values, reference), weight=weight)
+
+    @classmethod
+    def joined(cls, parts: list[Self]) -> Self:
+        """Some rows after others; weights are kept if all parts have them."""
+        xp = namespace(parts[0].values)
+        weights = [part.weight for part in parts]
+        weighted = all(weight is not None for weight in weights)
+        return cls(
+            xp.concatenate([part.values for part in parts]),
+            xp.concatenate(weights) if weighted else None,
+            all(part.complete for part in parts),
+        )
+
+    def to_numpy(self) -> Self:
+        """The same rows in NumPy's arrays."""
+        return self.like(np.empty(0)) if is_tensor(self.values) else self
+
+
+def weight_of(rows: Rows) -> float:
+    """What all rows weigh together: their number if they have no weights."""
+    return len(rows) if rows.weight is None else float(to_numpy(rows.weight).sum())

@@ -1,0 +1,267 @@
+"""Schema: what the variables are. Names, kinds, levels and, for images, the shape; no model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+KINDS = ("binary", "categorical", "count", "real")
+"""What a variable can be said to be."""
+Levels = tuple[tuple[str, ...] | None, ...]
+"""Names of the levels per variable; None for one that is a number."""
+
+MOST_LEVELS = 1000
+"""Levels that a categorical variable may have."""
+CONTAINERS = ("pandas", "polars", "structured", "objects")
+"""Kinds of tables whose columns differ in type, beside plain arrays of numbers."""
+PLAIN = ("bool", "int", "float", "text")
+DTYPES = (*PLAIN, *(f"{kind}:{each}" for kind in ("category", "ordered") for each in PLAIN))
+"""How values of a variable are stored in a table: plainly, or as categories of such values."""
+
+
+@dataclass(frozen=True)
+class Schema:
+    """What the variables of a model are.
+
+    Attributes
+    ----------
+    kinds : tuple of str
+        What each variable is, as :attr:`dynpart.families.Family.kind` says: "binary",
+        "categorical", "count", "real".
+    names : tuple of str or None
+        A name per variable.
+    image_shape : tuple of int or None
+        (height, width) if rows are images, row of pixels by row of pixels.
+    levels : tuple or None
+        Names of the levels of each variable, as a tuple of str: level i of a categorical variable
+        is the number i of a table of numbers. Two names, that of 0 and that of 1, for a binary
+        variable that came as words; None for a variable of numbers.
+    dtypes : tuple of str or None
+        How values were stored, one of `DTYPES` each, so that they can be given back that way.
+    container : str or None
+        The kind of table that the model has learnt from, one of `CONTAINERS`; None for an array.
+
+    Examples
+    --------
+    >>> from dynpart.schema import Schema
+    >>> Schema.of("binary", 6, image_shape=(2, 3)).label(4)
+    'pixel (1, 1)'
+    >>> schema = Schema(("categorical", "real"), levels=(("cat", "dog"), None))
+    >>> schema.value_text(0, 1), schema.value_text(1, 2.5)
+    ('dog', '2.5')
+    """
+
+    kinds: tuple[str, ...]
+    names: tuple[str, ...] | None = None
+    image_shape: tuple[int, int] | None = None
+    levels: Levels | None = None
+    dtypes: tuple[str, ...] | None = None
+    container: str | None = None
+
+    def __post_init__(self) -> None:
+        n_features = len(self.kinds)
+        if n_features == 0 or not all(isinstance(kind, str) for kind in self.kinds):
+            raise ValueError("kinds must hold a word for each variable, and at least one")
+        if self.names is not None:
+            _check_names(self.names, n_features)
+        if self.image_shape is not None:
+            _check_shape(self.image_shape, n_features)
+        if self.levels is not None:
+            _check_levels(self.levels, self.kinds)
+        if self.dtypes is not None:
+            known = all(dtype in DTYPES for dtype in self.dtypes)
+            if not known or len(self.dtypes) != n_features:
+                raise ValueError("dtypes must hold a known word for each variable")
+        if self.container is not None and self.container not in CONTAINERS:
+            raise ValueError(f"container must be one of {', '.join(CONTAINERS)}")
+
+    @classmethod
+    def of(
+        cls,
+        kind: str,
+        n_features: int,
+        *,
+        names: Iterable[Any] | None = None,
+        image_shape: Iterable[int] | None = None,
+    ) -> Self:
+        """The schema of variables that are all of one kind."""
+        return cls(
+            (kind,) * n_features,
+            None if names is None else tuple(names),
+            as_shape(image_shape),
+        )
+
+    def __len__(self) -> int:
+        return len(self.kinds)
+
+    def label(self, d: int) -> str:
+        """What variable d is called: its name, or one made up from its place."""
+        if self.names is not None:
+            return self.names[d]
+        if self.image_shape is not None:
+            return f"pixel ({d // self.image_shape[1]}, {d % self.image_shape[1]})"
+        return f"x{d}"
+
+    def labels(self) -> list[str]:
+        """What all variables are called."""
+        return [self.label(d) for d in range(len(self))]
+
+    def levels_of(self, d: int) -> tuple[str, ...] | None:
+        """Names of the levels of variable d; None if its values are numbers."""
+        return None if self.levels is None else self.levels[d]
+
+    @property
+    def n_levels(self) -> tuple[int, ...]:
+        """Number of levels per variable; 0 where values are numbers."""
+        levels = self.levels or (None,) * len(self)
+        return tuple(
+            2 if kind == "binary" else len(names or ())
+            for kind, names in zip(self.kinds, levels, strict=True)
+        )
+
+    def value_text(self, d: int, value: float) -> str:
+        """A value of variable d in words: the name of its level, or a number as people write it.
+
+        Parameters
+        ----------
+        d : int
+        value : float
+            Of the table of numbers: a level's index for a categorical variable; NaN was not
+            observed.
+        """
+        number = float(value)
+        if math.isnan(number):
+            return "not observed"
+        levels = self.levels_of(d)
+        whole = number.is_integer()
+        if levels is not None and whole and 0 <= number < len(levels):
+            return levels[int(number)]
+        return f"{int(number)}" if whole and abs(number) < 1e15 else f"{number:.4g}"
+
+    def to_json(self) -> dict[str, Any]:
+        """The schema as JSON can say it; one word if all variables are of one kind."""
+        levels = self.levels
+        return {
+            "kinds": _one_or_all(self.kinds),
+            "names": None if self.names is None else list(self.names),
+            "image_shape": None if self.image_shape is None else list(self.image_shape),
+            "levels": None if levels is None else [each and list(each) for each in levels],
+            "dtypes": None if self.dtypes is None else _one_or_all(self.dtypes),
+            "container": self.container,
+        }
+
+    @classmethod
+    def from_json(cls, value: Any, n_features: int) -> Self:
+        """The schema of `n_features` variables that :meth:`to_json` has told.
+
+        Parameters
+        ----------
+        value : object
+            Of a file, and not to be trusted.
+        n_features : int
+            Known to be right: memory is taken for so many variables.
+
+        Returns
+        -------
+        Schema
+
+        Raises
+        ------
+        ValueError
+            If the value is no schema of so many variables.
+        """
+        entries = {"kinds", "names", "image_shape"}
+        more = {"levels", "dtypes", "container"}
+        if not isinstance(value, Mapping) or not entries <= set(value) <= entries | more:
+            raise ValueError(f"a schema must have the entries {', '.join(sorted(entries))}")
+        names, shape = value["names"], value["image_shape"]
+        kinds = _all("kinds", value["kinds"], n_features)
+        if not (names is None or isinstance(names, list)):
+            raise ValueError("names must be a list or null")
+        texts = [name for name in names or () if isinstance(name, str)]
+        if len(set(texts)) != len(texts):
+            raise ValueError("names must differ from each other")
+        if not (shape is None or isinstance(shape, list)):
+            raise ValueError("image_shape must be a list or null")
+        dtypes = value.get("dtypes")
+        return cls(
+            kinds,
+            None if names is None else tuple(names),
+            as_shape(shape),
+            _levels_from_json(value.get("levels"), n_features),
+            None if dtypes is None else _all("dtypes", dtypes, n_features),
+            value.get("container"),
+        )
+
+
+def _one_or_all(words: Sequence[str]) -> str | list[str]:
+    """One word if it is the same for all variables."""
+    return words[0] if len(set(words)) == 1 else list(words)
+
+
+def _all(name: str, value: Any, n_features: int) -> tuple[Any, ...]:
+    """A word for each variable, from one for all of them or from a list."""
+    if isinstance(value, str):
+        return (value,) * n_features
+    if not isinstance(value, list) or len(value) != n_features:
+        raise ValueError(f"{name} must be one word, or a list of {n_features}")
+    return tuple(value)
+
+
+def _levels_from_json(value: Any, n_features: int) -> Levels | None:
+    if value is None:
+        return None
+    if not isinstance(value, list) or len(value) != n_features:
+        raise ValueError(f"levels must be null, or a list of {n_features}")
+    if not all(each is None or isinstance(each, list) for each in value):
+        raise ValueError("levels of a variable must be a list or null")
+    return tuple(None if each is None else tuple(each) for each in value)
+
+
+def as_shape(value: Any) -> Any:
+    """A shape as a tuple of Python's integers; what is none is left to the check."""
+    if not isinstance(value, Iterable):
+        return value
+    return tuple(int(length) if isinstance(length, np.integer) else length for length in value)
+
+
+def _check_names(names: tuple[Any, ...], n_features: int) -> None:
+    if len(names) != n_features:
+        raise ValueError(f"names must have one entry per variable ({n_features}), got {len(names)}")
+    if not all(isinstance(name, str) for name in names):
+        raise ValueError("names must all be text")
+
+
+def _check_shape(shape: Any, n_features: int) -> None:
+    if not (
+        isinstance(shape, tuple)
+        and len(shape) == 2
+        and all(type(length) is int and length >= 1 for length in shape)
+        and shape[0] * shape[1] == n_features
+    ):
+        raise ValueError(
+            f"image_shape must be (height, width) with height * width == {n_features}, "
+            f"got {shape!r:.80}"
+        )
+
+
+def _check_levels(levels: Any, kinds: tuple[str, ...]) -> None:
+    if len(levels) != len(kinds):
+        raise ValueError(f"levels must have an entry per variable ({len(kinds)})")
+    for d, (names, kind) in enumerate(zip(levels, kinds, strict=True)):
+        if names is None:
+            continue
+        if not all(isinstance(name, str) for name in names) or len(set(names)) != len(names):
+            raise ValueError(f"levels of variable {d} must be texts that differ from each other")
+        most = {"categorical": MOST_LEVELS, "binary": 2}.get(kind, 0)
+        least = 2 if kind == "binary" else 1
+        if not least <= len(names) <= most:
+            raise ValueError(
+                f"variable {d} is {kind} and may have {least} to {most} levels, got {len(names)}"
+                if most
+                else f"variable {d} is {kind} and has no levels, got {len(names)}"
+            )
