@@ -8,13 +8,12 @@ from scipy import stats
 
 from dynpart.families import Bernoulli, Gaussian, column_moments, make_family
 from dynpart.families._bernoulli import (
-    DOUBTS,
-    WORTH_A_DOUBT,
     bernoulli_curvature,
     bernoulli_expertise_derivative,
     bernoulli_opinion_derivatives,
     bernoulli_score,
 )
+from dynpart.families._frequencies import SHRINKAGES, WORTH_SHRINKING
 from dynpart.families._gaussian import gaussian_expertise_derivative, gaussian_score
 
 seeds = st.integers(0, 2**32 - 1)
@@ -49,12 +48,12 @@ def test_log_density_is_the_textbook_one(seed):
     rng = np.random.default_rng(seed)
     x, mu = rng.integers(0, 2, (3, 4)), rng.uniform(0.01, 0.99, (3, 4))
     bernoulli = Bernoulli()
-    found = bernoulli.log_density(bernoulli.statistics(x), mu[None])
+    found = bernoulli.log_density(x, mu[None])
     np.testing.assert_allclose(found, stats.bernoulli.logpmf(x, mu), rtol=1e-10)
 
     y, v = rng.normal(3, 2, (3, 4)), rng.uniform(0.1, 3, (3, 4))
     gaussian = Gaussian(centre=rng.normal(3, 1, 4), floor=1e-3)
-    found = gaussian.log_density(gaussian.statistics(y), gaussian.from_moments(mu, v))
+    found = gaussian.log_density(y, gaussian.from_moments(mu, v))
     np.testing.assert_allclose(found, gaussian_density(y, mu, v), rtol=1e-8)
 
 
@@ -144,12 +143,12 @@ def test_pull_is_the_gradient_in_mean_parameters(seed):
     rng = np.random.default_rng(seed)
     gaussian = Gaussian(centre=np.zeros(1), floor=1e-3)
     eta = gaussian.from_moments(rng.normal(size=(1, 1)), rng.uniform(0.3, 2, (1, 1)))
-    T = gaussian.statistics(rng.normal(size=(1, 1)))
-    pull = gaussian.pull(T, eta)
+    x = rng.normal(size=(1, 1))
+    pull = gaussian.pull(gaussian.statistics(x), eta)
     for s in range(2):
         direction = np.zeros_like(eta)
         direction[s] = 1
-        expected = slope(lambda t, d=direction: gaussian.log_density(T, eta + t * d)[0, 0], 0.0)
+        expected = slope(lambda t, d=direction: gaussian.log_density(x, eta + t * d)[0, 0], 0.0)
         assert pull[s, 0, 0] == pytest.approx(expected, rel=1e-4, abs=1e-6)
 
 
@@ -194,7 +193,8 @@ def test_variance_floor_is_relative_to_the_data():
     y = np.random.default_rng(0).normal(0, 10, (400, 6))
     floor = Gaussian.for_data(column_moments(y), variance_floor=0.5).floor
     assert floor == pytest.approx(50, rel=0.1)
-    assert Gaussian.for_data(column_moments(np.ones((4, 2))), variance_floor=0.5).floor > 0
+    assert floor == pytest.approx(0.5 * y.var(axis=0).mean())
+    assert Gaussian.for_data(column_moments(np.ones((4, 2))), variance_floor=0.5).floor == 1
 
 
 def test_bernoulli_names_the_first_value_that_is_not_binary():
@@ -216,53 +216,102 @@ def test_equally_sure_opinions_say_the_same():
     sure = family.equally_sure(eta)
     np.testing.assert_allclose(family.mean(sure), family.mean(eta))
     # log-densities are squared distances, up to a constant
-    T = family.statistics(np.array([[2.5, 1.0]]))
-    density = family.log_density(T, sure)[0]
+    density = family.log_density(np.array([[2.5, 1.0]]), sure)[0]
     assert density[0] - density[1] == pytest.approx((2.0**2 - 0.5**2) / (2 * 0.3))
 
 
-def left_out_likelihood(X, population, epsilon, doubt):
-    """Each row under the average of all others, for one expert that owns everything."""
-    spread = doubt * np.sqrt(population * (1 - population))
+def shrunk_opinions(weight, T_sum, epsilon, amount):
+    """Opinions of all experts, from the formula as it is documented."""
+    n_rows, ones = weight.sum(axis=0), T_sum.sum(axis=0)
+    share, of_all = weight / n_rows, (ones + 0.5) / (n_rows + 1)
+    prior = epsilon * (1 - share)
+    more = amount * np.sqrt(ones / n_rows * (1 - ones / n_rows))
+    above = T_sum + share / 2 + prior * of_all + more
+    return np.clip(above / (weight + share + prior + 2 * more), 1e-4, 1 - 1e-4)
+
+
+def sums_of(X, owner, n_experts):
+    """Sums of hard responsibilities: each row belongs to one expert."""
+    r = np.eye(n_experts)[owner]
+    weight = np.repeat(r.sum(axis=0)[:, None], X.shape[1], axis=1)
+    return weight, r.T @ X
+
+
+def left_out_likelihood(X, owner, n_experts, epsilon, amount):
+    """Each row under the opinions that all others make."""
     total = 0.0
     for i, x in enumerate(X):
-        others = np.delete(X, i, axis=0)
-        above = others.sum(axis=0) + epsilon * population + spread
-        mu = np.clip(above / (len(others) + epsilon + 2 * spread), 1e-4, 1 - 1e-4)
+        others = np.arange(len(X)) != i
+        sums = sums_of(X[others], owner[others], n_experts)
+        mu = shrunk_opinions(*sums, epsilon, amount)[owner[i]]
         total += np.where(x, np.log(mu), np.log1p(-mu)).sum()
     return total
 
 
+@pytest.mark.parametrize("n_experts", [1, 3])
 @pytest.mark.parametrize("n_rows", [4, 12, 60])
 @pytest.mark.parametrize("sharpness", [0.05, 0.3, 3.0])
-def test_doubt_is_what_rows_left_out_ask_for(n_rows, sharpness):
+def test_shrinkage_is_what_rows_left_out_ask_for(n_rows, sharpness, n_experts):
     rng = np.random.default_rng(n_rows)
     X = rng.random((n_rows, 300)) < rng.beta(sharpness, sharpness, 300)
-    population, epsilon = rng.uniform(0.1, 0.9, 300), 0.7
+    owner, epsilon = rng.integers(n_experts, size=n_rows), 0.7
     family = Bernoulli()
-    weight, T_sum = np.full((1, 300), float(n_rows)), X.sum(axis=0)[None, None].astype(float)
-    eta = family.update(weight, T_sum, population[None], epsilon)
-    found, doubt = family.doubted(eta, weight + epsilon, weight, T_sum, population[None])
-    worth = [left_out_likelihood(X, population, epsilon, tried) for tried in DOUBTS]
-    clearly = max(worth) > worth[0] + WORTH_A_DOUBT
-    assert doubt == (DOUBTS[int(np.argmax(worth))] if clearly else 0)
-    spread = doubt * np.sqrt(population * (1 - population))
-    expected = (T_sum[0, 0] + epsilon * population + spread) / (n_rows + epsilon + 2 * spread)
-    np.testing.assert_allclose(found[0, 0], expected, atol=1e-3)
+    weight, T_sum = sums_of(X, owner, n_experts)
+    eta = family.update(weight, T_sum[None], X.mean(axis=0)[None], epsilon)
+    sums, population = (weight, T_sum[None]), X.mean(axis=0)[None]
+    found, amount = family.shrunk(eta, *sums, *sums, population, epsilon)
+    worth = [left_out_likelihood(X, owner, n_experts, epsilon, tried) for tried in SHRINKAGES]
+    clearly = max(worth) > worth[0] + WORTH_SHRINKING
+    assert amount == (SHRINKAGES[int(np.argmax(worth))] if clearly else 0)
+    expected = shrunk_opinions(weight, T_sum, epsilon, amount)
+    np.testing.assert_allclose(found[0], expected, rtol=1e-12)
+    told, same = family.shrunk(eta, *sums, *sums, population, epsilon, 4.0)
+    assert same == 4.0
+    np.testing.assert_allclose(told[0], shrunk_opinions(weight, T_sum, epsilon, 4.0), rtol=1e-12)
 
 
-def test_what_is_certain_is_not_doubted():
+@given(seeds, st.integers(1, 5), st.floats(0.1, 3.0))
+def test_shrinkage_keeps_what_all_rows_say(seed, n_experts, epsilon):
+    """Who owns nothing thinks what the column says; of a constant column everybody does."""
+    rng = np.random.default_rng(seed)
+    weight = rng.uniform(0, 9, (n_experts, 4))
+    weight[:, 1] = 0
+    weight[0, 1] = 7.5
+    T_sum = weight * rng.uniform(0, 1, weight.shape)
+    T_sum[:, 2], T_sum[:, 3] = 0, weight[:, 3]
+    sums = weight, T_sum[None]
+    population = T_sum.sum(axis=0) / weight.sum(axis=0)
+    found, _ = Bernoulli().shrunk(T_sum[None], *sums, *sums, population[None], epsilon, 0.0)
+    of_all = (T_sum.sum(axis=0) + 0.5) / (weight.sum(axis=0) + 1)
+    np.testing.assert_allclose(found[0, 1:, 1], of_all[1])
+    np.testing.assert_allclose(found[0, :, 2], of_all[2])
+    np.testing.assert_allclose(found[0, :, 3], of_all[3])
+    if n_experts == 1:
+        np.testing.assert_allclose(found[0, 0], of_all)
+
+
+def test_neighbours_count_as_rows_that_were_heard():
+    weight, T_sum = np.full((2, 3), 5.0), np.array([[[5.0, 0, 1], [0, 5.0, 2]]])
+    heard_weight, heard_T = weight + 20, T_sum + 20 * np.array([0.5, 0.1, 0.9])
+    sums, population = (weight, T_sum), T_sum.sum(axis=1) / 10
+    found, _ = Bernoulli().shrunk(T_sum / 5, *sums, heard_weight, heard_T, population, 1.0, 0.0)
+    of_all = (T_sum[0].sum(axis=0) + 0.5) / 11
+    np.testing.assert_allclose(found[0], (heard_T[0] + 0.25 + 0.5 * of_all) / 26)
+
+
+def test_what_is_certain_is_not_shrunk_further():
     family, weight = Bernoulli(), np.full((2, 4), 8.0)
     T_sum = np.array([[[8.0, 0, 8, 0], [0, 8.0, 0, 8]]])
-    population = np.full((1, 4), 0.5)
-    eta = family.update(weight, T_sum, population, 1.0)
-    found, doubt = family.doubted(eta, weight + 1.0, weight, T_sum, population)
-    assert doubt == 0
+    eta = family.update(weight, T_sum, np.full((1, 4), 0.5), 1.0)
+    sums, population = (weight, T_sum), np.full((1, 4), 0.5)
+    found, amount = family.shrunk(eta, *sums, *sums, population, 1.0)
+    assert amount == 0
     np.testing.assert_allclose(found, eta)
     gaussian = Gaussian(centre=np.zeros(4), floor=0.3)
     eta = gaussian.from_moments(np.ones((2, 4)), np.ones((2, 4)))
-    found, doubt = gaussian.doubted(eta, weight, weight, np.stack([T_sum[0]] * 2), eta[:, 0])
-    assert doubt == 0
+    sums = weight, np.stack([T_sum[0]] * 2)
+    found, amount = gaussian.shrunk(eta, *sums, *sums, eta[:, 0], 1.0)
+    assert amount == 0
     assert found is eta
 
 

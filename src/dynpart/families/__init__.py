@@ -3,29 +3,118 @@
 This room knows nothing of rows, experts' supports or learning; every other room builds on it.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
 from dynpart.families._base import Family
-from dynpart.families._bernoulli import Bernoulli
-from dynpart.families._gaussian import Gaussian
+from dynpart.families._bernoulli import SURE, Bernoulli
+from dynpart.families._categorical import Categorical
+from dynpart.families._count import Count
+from dynpart.families._gaussian import OWN_FLOOR, SHARED_FLOOR, Gaussian
+from dynpart.families._mixed import Mixed
 from dynpart.families._moments import ColumnMoments, column_moments
+from dynpart.families._stored import stored_column, stored_number
 
-__all__ = ["Bernoulli", "ColumnMoments", "Family", "Gaussian", "column_moments", "make_family"]
+__all__ = [
+    "KINDS",
+    "SURE",
+    "Bernoulli",
+    "Categorical",
+    "ColumnMoments",
+    "Count",
+    "Family",
+    "Gaussian",
+    "Mixed",
+    "column_moments",
+    "family_class",
+    "family_names",
+    "make_family",
+    "register",
+    "stored_column",
+    "stored_number",
+]
+
+_FAMILIES: dict[str, type[Family]] = {}
 
 
-def make_family(name: str, moments: ColumnMoments, *, variance_floor: float = 1.0) -> Family:
+def register(family: type[Family]) -> type[Family]:
+    """Make a family known by its name, to models and to model files; a decorator.
+
+    Parameters
+    ----------
+    family : subclass of Family
+
+    Returns
+    -------
+    The same class.
+    """
+    _FAMILIES[family.name] = family
+    return family
+
+
+for known in (Bernoulli, Categorical, Count, Gaussian, Mixed):
+    register(known)
+
+KINDS = ("binary", "categorical", "count", "real")
+"""What a column can be."""
+
+
+def family_names() -> list[str]:
+    """Names of the families that a model can be told to have; others follow from its columns.
+
+    Examples
+    --------
+    >>> from dynpart.families import family_names
+    >>> family_names()
+    ['bernoulli', 'count', 'gaussian']
+    """
+    return sorted(name for name, family in _FAMILIES.items() if family.by_name)
+
+
+def family_class(name: str) -> type[Family]:
+    """The family of this name, or ValueError."""
+    if name not in _FAMILIES:
+        known = ", ".join(map(repr, family_names()))
+        raise ValueError(f"family must be 'auto' or one of {known}, got {name!r}")
+    return _FAMILIES[name]
+
+
+def make_family(
+    name: str,
+    moments: ColumnMoments,
+    *,
+    variance_floor: float | None = None,
+    kinds: Sequence[str] | None = None,
+    n_levels: Sequence[int | None] | None = None,
+    own_scale: bool = False,
+) -> Family:
     """Build the family called `name` for data with the given column moments.
 
     Parameters
     ----------
-    name : {"auto", "bernoulli", "gaussian"}
-        "auto" takes the Bernoulli family when every value is 0 or 1 and the Gaussian otherwise.
+    name : str
+        One of :func:`family_names`, or "auto": what `kinds` say. Without them the Bernoulli family
+        when every value is 0 or 1, and the Gaussian otherwise.
     moments : ColumnMoments
         What is known of the data, column by column.
-    variance_floor : float, default=1.0
-        Smallest variance of a Gaussian expert, in units of the data's mean column variance.
+    variance_floor : float, default=None
+        Smallest variance of a Gaussian expert, in units of the data's mean column variance, or of
+        each column's where columns have their own scale. None means 1 and 0.01.
+    kinds : sequence of {"binary", "categorical", "count", "real"}, default=None
+        What each column is.
+    n_levels : sequence of int or None, default=None
+        How many levels each categorical column has; other entries are ignored.
+    own_scale : bool, default=False
+        Whether every real column has its own scale, as in a table of different units, or all share
+        one, as pixels do.
 
     Returns
     -------
     Family
+        One that knows all columns if they are of one kind, else a :class:`Mixed` one.
 
     Examples
     --------
@@ -33,11 +122,53 @@ def make_family(name: str, moments: ColumnMoments, *, variance_floor: float = 1.
     >>> from dynpart.families import column_moments, make_family
     >>> make_family("auto", column_moments(np.eye(3))).name
     'bernoulli'
+    >>> kinds = ["count", "categorical", "real"]
+    >>> moments = column_moments(np.eye(3))
+    >>> make_family("auto", moments, kinds=kinds, n_levels=[None, 2, None]).name
+    'mixed'
     """
-    if name == "auto":
-        name = "bernoulli" if moments.is_binary else "gaussian"
-    if name == "bernoulli":
+    if variance_floor is None:
+        variance_floor = OWN_FLOOR if own_scale else SHARED_FLOOR
+    if name != "auto" or kinds is None:
+        if name == "auto":
+            name = "bernoulli" if moments.is_binary else "gaussian"
+        if own_scale and name == "gaussian":
+            return Gaussian.for_columns(moments, variance_floor=variance_floor)
+        return family_class(name).for_data(moments, variance_floor=variance_floor)
+    if len(kinds) != len(moments.mean) or not set(kinds) <= set(KINDS):
+        raise ValueError(
+            f"kinds must be one of {', '.join(map(repr, KINDS))} for each of "
+            f"{len(moments.mean)} columns, got {kinds!r:.200}"
+        )
+    if set(kinds) == {"binary"}:
         return Bernoulli()
-    if name == "gaussian":
-        return Gaussian.for_data(moments, variance_floor=variance_floor)
-    raise ValueError(f"family must be 'auto', 'bernoulli' or 'gaussian', got {name!r}")
+    makers = {
+        "discrete": lambda of, own: _discrete(kinds, n_levels, own).like(of.mean),
+        "count": lambda of, own: Count.for_data(of, variance_floor=variance_floor),
+        "real": lambda of, own: (Gaussian.for_columns if own_scale else Gaussian.for_data)(
+            of, variance_floor=variance_floor
+        ),
+    }
+    groups = np.array(["discrete" if k in ("binary", "categorical") else k for k in kinds])
+    parts, columns = [], []
+    for group, make in makers.items():
+        own = np.flatnonzero(groups == group)
+        if own.size:
+            parts.append(make(moments.of_columns(own), own))
+            columns.append(own)
+    return parts[0] if len(parts) == 1 else Mixed(tuple(parts), tuple(columns))
+
+
+def _discrete(
+    kinds: Sequence[str], n_levels: Sequence[int | None] | None, own: np.ndarray
+) -> Categorical:
+    """The family of the binary and categorical columns among all."""
+    levels: list[int] = []
+    for d in own:
+        if kinds[d] == "binary":
+            levels.append(2)
+        elif n_levels is None or n_levels[d] is None:
+            raise ValueError(f"n_levels must say how many levels categorical column {d} has")
+        else:
+            levels.append(int(n_levels[d]))
+    return Categorical.with_levels(levels, [kinds[d] == "binary" for d in own])

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dynpart.arrays import namespace
+from dynpart.arrays import as_float64, is_observed, is_tensor, like, namespace
 from dynpart.families._moments import ColumnMoments
+from dynpart.families._stored import check_names
 
 Array = NDArray[np.float64]
 
@@ -24,16 +26,119 @@ class Family(ABC):
     (n_statistics, n_experts, n_features) for experts and (n_statistics, n_rows, n_features) for
     composed rows; the formulas hold for any trailing axes.
 
-    A new family (Poisson, categorical) is one more subclass: engines and the learner use nothing
-    but the methods below.
+    A new family is one more subclass, made known by :func:`register`. Nobody asks for its name:
+    engines, learner, model files, plots and words use the attributes and methods below
+    (``docs/extending.md``).
+
+    Attributes
+    ----------
+    name : str
+        What users call it: ``DynamicPartitionModel(family=name)``.
+    by_name : bool
+        Whether users can ask for it by its name; if not, it follows from what the columns are.
+    kind : str
+        What one column of it is called: "binary", "categorical", "count", "real".
+    n_statistics : int
+    n_noise : int
+        Random numbers per expert and variable that a start takes.
+    n_levels : int or None
+        Values are the levels 0 to n_levels - 1, and engines look their densities up in a table;
+        None for numbers, whose densities engines compute from T(x). Probabilities of levels are
+        linear in the mean parameters, so the smoothed rule mixes them, too.
+    is_binary : bool
+        Whether all values are 0 or 1, T(x) = x and mean parameters are the probabilities of 1.
+    is_normal : bool
+        Whether T(x) = (x, x^2) and densities are normal. Kernels know the derivatives then; for
+        other families engines call :meth:`pull`.
+    allows_newton : bool
+        Whether log P is concave in an opinion and its second derivative minus the square of the
+        first, as appendix A.1 shows of binary variables: ``expert_update="newton"``.
+    counts_levels : bool
+        Whether :meth:`population` needs counts of levels beside means and variances.
+    clip : float
+        Least probability of a level; 0 if there is no bound.
     """
 
     name: ClassVar[str]
-    n_statistics: ClassVar[int]
+    kind: ClassVar[str]
+    n_statistics: int
+    n_levels: int | None = None
+    n_noise: int = 1
+    by_name: ClassVar[bool] = True
+    is_binary: ClassVar[bool] = False
+    is_normal: ClassVar[bool] = False
+    allows_newton: ClassVar[bool] = False
+    counts_levels: bool = False
+    clip: float = 0.0
+
+    @classmethod
+    @abstractmethod
+    def for_data(cls, moments: ColumnMoments, *, variance_floor: float) -> Self:
+        """The family for data with these column moments.
+
+        `variance_floor` is the model's parameter, for families that have variances.
+        """
+
+    @property
+    def unit(self) -> float:
+        """What values are measured in; 1 but for data of extraordinary scale."""
+        return 1.0
+
+    def kinds_of_columns(self, n_features: int) -> tuple[str, ...]:
+        """What each of so many columns is called."""
+        return (self.kind,) * n_features
+
+    def levels_of_columns(self, n_features: int) -> tuple[int, ...]:
+        """How many levels each of so many columns has; 0 for numbers."""
+        return (self.n_levels or 0,) * n_features
+
+    def of_columns(self, columns: Any) -> Family:
+        """The family of some of the columns alone, given by their indices."""
+        return self
+
+    def encode(self, X: NDArray) -> NDArray:
+        """Values as engines read them: levels in bytes, `n_levels` where nothing was observed.
+
+        More than 255 levels take two bytes (four in a tensor). Families of numbers leave them as
+        they are, with NaN where nothing was observed.
+        """
+        if self.n_levels is None:
+            return X
+        xp = namespace(X)
+        if X.dtype in (xp.bool, xp.uint8):
+            X = X.view(xp.uint8)
+            return X if self.n_levels < 256 else self._as_levels(X)
+        return self._as_levels(xp.where(is_observed(X), X, self.n_levels))
+
+    def _as_levels(self, levels: Any) -> Any:
+        small = self.n_levels is not None and self.n_levels < 256
+        if is_tensor(levels):
+            xp = namespace(levels)
+            return levels.to(xp.uint8 if small else xp.int32)
+        return levels.astype(np.uint8 if small else np.uint16)
+
+    def decode(self, values: NDArray) -> Array:
+        """The numbers that :meth:`encode` was given, in double precision."""
+        numbers = as_float64(values)
+        if self.n_levels is None:
+            return numbers
+        xp = namespace(numbers)
+        return xp.where(values < self.n_levels, numbers, xp.nan)
+
+    def statistics(self, values: NDArray) -> Array:
+        """T(x) of shape (n_statistics, n_rows, n_features), NaN where nothing was observed.
+
+        `values` are as :meth:`encode` returns them.
+        """
+        return self.statistics_of(self.decode(values))
 
     @abstractmethod
-    def statistics(self, X: NDArray) -> Array:
-        """T(x) of shape (n_statistics, n_rows, n_features)."""
+    def statistics_of(self, X: Array) -> Array:
+        """T(x) of numbers, shape (n_statistics, n_rows, n_features); T(NaN) is NaN."""
+
+    def log_base(self, values: NDArray) -> Any:
+        """b(x) per value, zero where nothing was observed; 0.0 in families that have none."""
+        return 0.0
 
     @abstractmethod
     def natural(self, eta: Array) -> tuple[Array, Array]:
@@ -56,15 +161,59 @@ class Family(ABC):
 
     @abstractmethod
     def mean(self, eta: Array) -> Array:
-        """E[x] in the data's units, `eta` without the first axis."""
+        """E[x] in the data's units, `eta` without the first axis; of categories the likeliest."""
 
     @abstractmethod
     def variance(self, eta: Array) -> Array:
-        """Var[x] in the data's units, `eta` without the first axis."""
+        """Var[x] in the data's units, `eta` without the first axis; how unsure an opinion is."""
 
-    @abstractmethod
     def from_moments(self, mean: Array, variance: Array) -> Array:
-        """Mean parameters with this mean and, where the family has one, this variance."""
+        """Mean parameters with this mean and, where the family has one, this variance.
+
+        Families without it say themselves what :meth:`scattered`, :meth:`disturbed` and
+        :meth:`average` are.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no from_moments")
+
+    def scattered(self, moments: ColumnMoments, noise: Array, spread: float) -> Array:
+        """Opinions to begin with, scattered around the data's average.
+
+        Parameters
+        ----------
+        moments : ColumnMoments
+        noise : ndarray of shape (n_noise, n_experts, n_features)
+            Random numbers between -1 and 1.
+        spread : float
+            Standard deviations of the data by which opinions differ from the average, at most.
+
+        Returns
+        -------
+        eta : ndarray of shape (n_statistics, n_experts, n_features)
+        """
+        mean, variance = moments.mean, moments.variance
+        deviation = namespace(mean).sqrt(variance) * noise[0]
+        return self.from_moments(mean + spread * deviation, variance + 0 * deviation)
+
+    def disturbed(self, eta: Array, noise: Array) -> Array:
+        """Opinions a little different from these; `noise` counts their standard deviations.
+
+        `noise` has shape (n_noise, n_experts, n_features).
+        """
+        variance = self.variance(eta)
+        mean = self.mean(eta) + namespace(eta).sqrt(variance) * noise[0]
+        return self.from_moments(mean, variance)
+
+    def average(self, eta: Array) -> Array:
+        """The average opinion of all experts, shape (n_statistics, n_features)."""
+        mean, variance = self.mean(eta), self.variance(eta)
+        return self.from_moments(mean.mean(axis=0), variance.mean(axis=0))
+
+    def change(self, before: Array, after: Array, moments: ColumnMoments) -> Any:
+        """How far opinions have moved on average, in standard deviations of the data."""
+        moved = abs(self.mean(after) - self.mean(before)).mean()
+        xp = namespace(moments.variance)
+        scale = xp.sqrt(moments.variance.mean())
+        return moved / xp.where(scale > 0, scale, 1.0)
 
     @abstractmethod
     def update(self, weight: Array, T_sum: Array, population: Array, epsilon: float) -> Array:
@@ -85,25 +234,45 @@ class Family(ABC):
         eta : ndarray of shape (n_statistics, n_experts, n_features)
         """
 
-    def doubted(
-        self, eta: Array, heard: Array, weight: Array, T_sum: Array, population: Array
+    def settled(self, weight: Array, T_sum: Array) -> Family:
+        """The same family with what all experts share fitted to responsibility sums.
+
+        `weight` and `T_sum` are those of :meth:`update`, at the end of learning.
+        """
+        return self
+
+    def shrunk(
+        self,
+        eta: Array,
+        weight: Array,
+        T_sum: Array,
+        heard_weight: Array,
+        heard_T: Array,
+        population: Array,
+        epsilon: float,
+        amount: float | None = None,
     ) -> tuple[Array, float]:
-        """The same opinions, no surer than rows that an expert has not seen bear out.
+        """The same opinions, shrunk until they are no surer than unseen rows will bear out.
 
         Parameters
         ----------
         eta : ndarray of shape (n_statistics, n_experts, n_features)
             Opinions that `update` has made.
-        heard : ndarray of shape (n_experts, n_features)
-            Rows these are averages of, with those that the population counts for.
-        weight, T_sum, population : ndarray
-            As in `update`, of the data's own rows.
+        weight, T_sum : ndarray
+            Sums of all experts over the same rows, as in `update`.
+        heard_weight, heard_T : ndarray
+            The same sums with what experts hear from neighbouring variables: what `eta` was made
+            of. Without neighbours these are `weight` and `T_sum`.
+        population, epsilon
+            As in `update`.
+        amount : float, optional
+            How much to shrink beyond what always happens; chosen by leaving rows out if None.
 
         Returns
         -------
         eta : ndarray of shape (n_statistics, n_experts, n_features)
-        doubt : float
-            How much was taken back; 0 in a family that keeps a distance from certainty anyway.
+        amount : float
+            0 in a family that keeps a distance from certainty anyway.
         """
         return eta, 0.0
 
@@ -115,22 +284,70 @@ class Family(ABC):
         wrong counts the same whoever was wrong about it.
         """
 
+    def as_density(self, moments: ColumnMoments) -> Family:
+        """The same family without what it does for the sake of reconstruction alone."""
+        return self
+
+    def likeliest(self, eta: Array) -> Array:
+        """The value to put where nothing was observed: the mean, or the likeliest level."""
+        return self.mean(eta)
+
     @abstractmethod
     def draw(self, eta: Array, rng: np.random.RandomState) -> Array:
         """One value per variable from the distribution with mean parameters `eta`."""
 
     @abstractmethod
-    def check(self, X: NDArray, name: str = "X") -> None:
-        """Raise ValueError if `X` holds a value this family gives no probability."""
+    def check(self, X: NDArray, name: str = "X", columns: Any = None) -> None:
+        """Raise ValueError if `X` holds a value this family gives no probability.
+
+        The error calls the table `name`, and its columns by their names, if there are any.
+        """
 
     def like(self, reference: Any) -> Family:
         """The same family for the kind of arrays that `reference` is."""
         return self
 
-    def log_density(self, T: Array, eta: Array) -> Array:
-        """Log P(x) per variable; `T` and `eta` broadcast against each other."""
+    def stored(self) -> tuple[dict[str, float], dict[str, Any]]:
+        """What a model file must keep of the family: numbers and arrays, by name."""
+        return {}, {}
+
+    @classmethod
+    def restored(
+        cls, numbers: Mapping[str, Any], arrays: Mapping[str, NDArray], n_features: int
+    ) -> Self:
+        """The family that :meth:`stored` has told of, for so many variables.
+
+        A file may hold anything: ValueError unless every number and array is there, of its kind and
+        shape, and within a range that :meth:`natural` can live with. Keys are text and arrays are
+        NumPy's; nothing else is sure.
+        """
+        check_names({**numbers, **arrays})
+        return cls()
+
+    def level_probabilities(self, eta: Array) -> Array:
+        """P(x = level) of a discrete family, shape (n_levels, n_experts, n_features).
+
+        Zero for levels that a variable does not have.
+        """
+        levels = np.arange(self.n_levels or 0, dtype=np.float64)[:, None].repeat(eta.shape[2], 1)
         theta, log_partition = self.natural(eta)
-        return namespace(theta).einsum("s...,s...->...", T, theta) - log_partition
+        xp, T = namespace(eta), self.statistics_of(like(levels, eta))
+        return xp.exp(xp.einsum("svd,skd->vkd", T, theta) - log_partition)
+
+    def log_density(self, values: NDArray, eta: Array) -> Array:
+        """Log P(x) per variable, b(x) included, zero where nothing was observed.
+
+        Parameters
+        ----------
+        values : ndarray of shape (n_rows, n_features)
+            As :meth:`encode` returns them.
+        eta : ndarray of shape (n_statistics, n_rows, n_features)
+        """
+        T = self.statistics(values)
+        theta, log_partition = self.natural(eta)
+        xp = namespace(theta)
+        density = xp.einsum("s...,s...->...", T, theta) - log_partition
+        return xp.where(is_observed(T[0]), density, 0.0) + self.log_base(values)
 
     def population_log_density(self, eta: Array, population: Array) -> Array:
         """Expected log P(x) under each expert when x comes from the population.

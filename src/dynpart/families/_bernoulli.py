@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dynpart.arrays import as_float64, namespace, to_numpy
+from dynpart.arrays import as_float64, first_true, is_observed, namespace, place, row_blocks
 from dynpart.families._base import Array, Family
-from dynpart.families._moments import ColumnMoments, row_blocks
+from dynpart.families._frequencies import Frequencies
+from dynpart.families._moments import ColumnMoments
+from dynpart.families._stored import check_names, stored_number
 
 SURE = 0.7
 """Probability from which on an opinion counts as sure where all sure ones are to count the same.
 
 Opinions rounded to 0 and 1 would count wrong values exactly, but leave a greedy search no slope.
 """
-DOUBTS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
-"""Rows of either value, times the variable's spread, that may be added to what was seen."""
-WORTH_A_DOUBT = 2.0
-"""Nats that a doubt must gain: what one more parameter has to be worth by the usual test."""
+SMALLEST_CLIP = 1e-12
+"""Probabilities of a file this close to 0 and 1 still differ from them, in every engine."""
 
 
 @dataclass(frozen=True)
@@ -36,16 +37,24 @@ class Bernoulli(Family):
     --------
     >>> import numpy as np
     >>> from dynpart.families import Bernoulli
-    >>> Bernoulli().log_density(np.ones((1, 1)), np.full((1, 1), 0.5)).round(3)
-    array([-0.693])
+    >>> Bernoulli().log_density(np.ones((1, 1)), np.full((1, 1, 1), 0.5)).round(3)
+    array([[-0.693]])
     """
 
     clip: float = 1e-4
     name: ClassVar[str] = "bernoulli"
-    n_statistics: ClassVar[int] = 1
+    kind: ClassVar[str] = "binary"
+    n_statistics: ClassVar[int] = 1  # type: ignore[misc]
+    n_levels: ClassVar[int] = 2  # type: ignore[misc]
+    is_binary: ClassVar[bool] = True
+    allows_newton: ClassVar[bool] = True
 
-    def statistics(self, X: NDArray) -> Array:
-        return as_float64(X)[None]
+    @classmethod
+    def for_data(cls, moments: ColumnMoments, *, variance_floor: float) -> Bernoulli:
+        return cls()
+
+    def statistics_of(self, X: Array) -> Array:
+        return X[None]
 
     def natural(self, eta: Array) -> tuple[Array, Array]:
         xp = namespace(eta)
@@ -61,6 +70,9 @@ class Bernoulli(Family):
     def population(self, moments: ColumnMoments) -> Array:
         return moments.mean[None]
 
+    def level_probabilities(self, eta: Array) -> Array:
+        return namespace(eta).stack([1 - eta[0], eta[0]])
+
     def mean(self, eta: Array) -> Array:
         return eta[0]
 
@@ -75,54 +87,70 @@ class Bernoulli(Family):
         mu = (T_sum[0] + epsilon * population[0]) / (weight + epsilon)
         return self.constrain(mu[None])
 
-    def doubted(
-        self, eta: Array, heard: Array, weight: Array, T_sum: Array, population: Array
+    def shrunk(
+        self,
+        eta: Array,
+        weight: Array,
+        T_sum: Array,
+        heard_weight: Array,
+        heard_T: Array,
+        population: Array,
+        epsilon: float,
+        amount: float | None = None,
     ) -> tuple[Array, float]:
-        """Opinions as if some more rows of either value had been seen.
+        """Frequencies with half a row of either value added to each variable, and perhaps more.
 
-        How many is the same for all experts, times the standard deviation of the variable, and is
-        chosen by the likelihood of each row under the averages of all others, if it clearly gains.
+        :class:`~dynpart.families._frequencies.Frequencies` has the formula.
         """
-        xp = namespace(eta)
-        spread = xp.sqrt(xp.clip(population[0] * (1 - population[0]), 0.0, None))
-        seen = [(eta[0] * heard, T_sum[0]), ((1 - eta[0]) * heard, weight - T_sum[0])]
-
-        def of_unseen(doubt: float) -> Any:
-            total = 0.0
-            for count, own in seen:
-                left_out = xp.clip(own, None, 1.0)
-                above = count - left_out + doubt * spread
-                below = heard - left_out + 2 * doubt * spread
-                chance = xp.clip(above / xp.clip(below, self.clip, None), self.clip, 1 - self.clip)
-                total = total + (own * xp.log(chance)).sum()
-            return total
-
-        worth = [float(of_unseen(doubt)) for doubt in DOUBTS]
-        best = max(worth)
-        doubt = DOUBTS[worth.index(best)] if best > worth[0] + WORTH_A_DOUBT else 0.0
-        more = doubt * spread
-        return self.constrain((eta * heard + more) / (heard + 2 * more)), doubt
+        n_rows = weight.sum(axis=0)
+        ones = n_rows * population[0]
+        seen = Frequencies(
+            (T_sum[0], weight - T_sum[0]),
+            (heard_T[0], heard_weight - heard_T[0]),
+            (ones, n_rows - ones),
+            weight,
+            heard_weight,
+            2.0,
+            epsilon,
+            self.clip,
+        )
+        if amount is None:
+            amount = seen.best_shrinkage()
+        return self.constrain(seen.of_level(0, 0.0, amount)[None]), amount
 
     def equally_sure(self, eta: Array) -> Array:
         return namespace(eta).clip(eta, 1 - SURE, SURE)
 
+    def likeliest(self, eta: Array) -> Array:
+        return as_float64(eta[0] > 0.5)
+
     def draw(self, eta: Array, rng: np.random.RandomState) -> Array:
         return (rng.uniform(size=eta[0].shape) < eta[0]).astype(np.uint8)
 
-    def check(self, X: NDArray, name: str = "X") -> None:
+    def check(self, X: NDArray, name: str = "X", columns: Any = None) -> None:
         xp = namespace(X)
         if X.dtype == xp.bool or (X.dtype == xp.uint8 and bool((X <= 1).all())):
             return
         for block in row_blocks(*X.shape):
-            wrong = (X[block] != 0) & (X[block] != 1)
-            if wrong.any():
-                row, column = np.argwhere(to_numpy(wrong))[0]
-                value = to_numpy(X[block][row, column])[()]
+            part = X[block]
+            wrong = first_true((part != 0) & (part != 1) & is_observed(part))
+            if wrong is not None:
+                value = part[wrong].item()
+                where = place(block.start + wrong[0], wrong[1], columns)
                 raise ValueError(
                     f"{name} must be binary (0 or 1) for family='bernoulli', found "
-                    f"{value!r} in row {block.start + row}, column {column}; "
-                    "threshold the data, or use family='gaussian'"
+                    f"{value!r} in {where}; threshold the data, or use family='gaussian'"
                 )
+
+    def stored(self) -> tuple[dict[str, float], dict[str, Any]]:
+        return {"clip": self.clip}, {}
+
+    @classmethod
+    def restored(
+        cls, numbers: Mapping[str, Any], arrays: Mapping[str, NDArray], n_features: int
+    ) -> Bernoulli:
+        check_names({**numbers, **arrays}, "clip")
+        return cls(stored_number(numbers, "clip", least=SMALLEST_CLIP, most=0.5))
 
 
 def bernoulli_score(x: Array, mu: Array) -> Array:

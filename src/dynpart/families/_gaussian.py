@@ -2,31 +2,55 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dynpart.arrays import as_float64, like, namespace
+from dynpart.arrays import as_float64, first_true, like, namespace, place, row_blocks, to_numpy
 from dynpart.families._base import Array, Family
 from dynpart.families._moments import ColumnMoments
+from dynpart.families._spreads import shrunk_variances
+from dynpart.families._stored import check_names, stored_column, stored_number
 
 LOG_2PI = float(np.log(2 * np.pi))
+ORDINARY = 40
+"""Octaves from 1 within which the data's scale may lie without another unit of measurement."""
+FAR = 1e15
+"""Smallest standard deviations of an expert from the centre at which float32 gives up."""
+DENSE = 0.01
+"""Variance floor, relative to the data's variance, that still lets experts fit densities."""
+
+SHARED_FLOOR, OWN_FLOOR = 1.0, 0.01
+"""Variance floors, relative to the data's variance: of columns that share a scale, and of others.
+
+The first reconstructs best, the second lets experts fit densities.
+"""
+
+LEAST_VARIANCE, MOST_VARIANCE = 1e-300, 1e300
+"""What the smallest variance in a file may be."""
 
 
 @dataclass(frozen=True, eq=False)
 class Gaussian(Family):
     """Gaussian variables, measured from `centre` so that squares lose no digits.
 
-    Mean parameters are (m, v + m^2) with m the mean relative to `centre`.
+    Mean parameters are (m, v + m^2) with m the mean relative to `centre`, both in units of `unit`:
+    1, or a power of two where squares of squares of the data would leave the range of numbers.
 
     Parameters
     ----------
     centre : ndarray of shape (n_features,)
         The data's column means.
-    floor : float
-        Smallest variance an expert may have, in squared units of the data.
+    floor : float or ndarray of shape (n_features,)
+        Smallest variance an expert may have, in squared units of the data: one for all columns,
+        which then share a scale, or one for each.
+    yardstick : float, default=None
+        Variance from which the unit follows; the floor if None.
 
     Examples
     --------
@@ -38,9 +62,12 @@ class Gaussian(Family):
     """
 
     centre: Array
-    floor: float
+    floor: float | Array
+    yardstick: float | None = None
     name: ClassVar[str] = "gaussian"
-    n_statistics: ClassVar[int] = 2
+    kind: ClassVar[str] = "real"
+    n_statistics: ClassVar[int] = 2  # type: ignore[misc]
+    is_normal: ClassVar[bool] = True
 
     @classmethod
     def for_data(cls, moments: ColumnMoments, *, variance_floor: float) -> Gaussian:
@@ -48,15 +75,42 @@ class Gaussian(Family):
         scale = float(moments.variance.mean())
         return cls(moments.mean, variance_floor * scale if scale > 0 else 1.0)
 
-    def statistics(self, X: NDArray) -> Array:
-        x = as_float64(X) - self.centre
+    @classmethod
+    def for_columns(cls, moments: ColumnMoments, *, variance_floor: float) -> Gaussian:
+        """Every column has its own scale; `variance_floor` is relative to its own variance."""
+        xp, variance = namespace(moments.variance), moments.variance
+        return cls(moments.mean, xp.where(variance > 0, variance_floor * variance, 1.0))
+
+    @property
+    def own_scale(self) -> bool:
+        """Whether every column has its own scale."""
+        return not isinstance(self.floor, float)
+
+    @cached_property
+    def unit(self) -> Any:
+        """What values are measured in: 1, or a power of two, for all columns or for each."""
+        yardstick = self.floor if self.yardstick is None else self.yardstick
+        octave = np.frexp(to_numpy(yardstick))[1] // 2
+        ordinary = abs(octave) <= ORDINARY
+        if ordinary.all():
+            return 1.0
+        unit = np.where(ordinary, 1.0, np.ldexp(1.0, octave))
+        return like(unit, self.centre) if unit.ndim else float(unit)
+
+    def of_columns(self, columns: Any) -> Gaussian:
+        floor = self.floor if isinstance(self.floor, float) else self.floor[columns]
+        return replace(self, centre=self.centre[columns], floor=floor)
+
+    def statistics_of(self, X: Array) -> Array:
+        x = (X - self.centre) / self.unit
         return namespace(x).stack([x, x * x])
 
     def natural(self, eta: Array) -> tuple[Array, Array]:
         m, v = _mean_and_variance(eta)
         xp = namespace(eta)
         theta = xp.stack([m / v, -0.5 / v])
-        return theta, 0.5 * (m * m / v + xp.log(v) + LOG_2PI)
+        log_unit = math.log(self.unit) if isinstance(self.unit, float) else xp.log(self.unit)
+        return theta, 0.5 * (m * m / v + xp.log(v) + LOG_2PI) + log_unit
 
     def pull(self, T: Array, eta: Array) -> Array:
         # F(eta)(T - eta) with d/dm at fixed second moment: the mean also moves the variance.
@@ -69,16 +123,16 @@ class Gaussian(Family):
         return _mean_parameters(m, self._floored(v))
 
     def population(self, moments: ColumnMoments) -> Array:
-        return _mean_parameters(moments.mean - self.centre, moments.variance)
+        return self._measured(moments.mean, moments.variance)
 
     def mean(self, eta: Array) -> Array:
-        return eta[0] + self.centre
+        return eta[0] * self.unit + self.centre
 
     def variance(self, eta: Array) -> Array:
-        return _mean_and_variance(eta)[1]
+        return _mean_and_variance(eta)[1] * self.unit * self.unit
 
     def from_moments(self, mean: Array, variance: Array) -> Array:
-        return self.constrain(_mean_parameters(mean - self.centre, variance))
+        return self.constrain(self._measured(mean, variance))
 
     def update(self, weight: Array, T_sum: Array, population: Array, epsilon: float) -> Array:
         m0, v0 = _mean_and_variance(population)
@@ -89,21 +143,112 @@ class Gaussian(Family):
         v = (spread + epsilon * v0) / total
         return _mean_parameters(m, self._floored(v))
 
+    def change(self, before: Array, after: Array, moments: ColumnMoments) -> Any:
+        """In standard deviations of the data, or of each column where they have their own scale."""
+        if not self.own_scale:
+            return super().change(before, after, moments)
+        xp = namespace(moments.variance)
+        scale = xp.sqrt(moments.variance)
+        moved = abs(self.mean(after) - self.mean(before))
+        return (moved / xp.where(scale > 0, scale, 1.0)).mean()
+
+    def shrunk(
+        self,
+        eta: Array,
+        weight: Array,
+        T_sum: Array,
+        heard_weight: Array,
+        heard_T: Array,
+        population: Array,
+        epsilon: float,
+        amount: float | None = None,
+    ) -> tuple[Array, float]:
+        """Where columns have their own scale: variances, each with a share of the others'.
+
+        :func:`~dynpart.families._spreads.shrunk_variances` has the formula. Columns that share a
+        scale have a floor that is seldom left.
+        """
+        if not self.own_scale:
+            return eta, 0.0
+        _, total = _mean_and_variance(population)
+        v = shrunk_variances(eta[0], weight, T_sum, heard_weight, heard_T, total, epsilon)
+        return _mean_parameters(eta[0], self._floored(v)), 0.0
+
     def equally_sure(self, eta: Array) -> Array:
-        return _mean_parameters(eta[0], self.floor + 0 * eta[0])
+        return _mean_parameters(eta[0], self._floor + 0 * eta[0])
+
+    def as_density(self, moments: ColumnMoments) -> Gaussian:
+        if not isinstance(self.floor, float):
+            return self
+        lower = DENSE * float(moments.variance.mean())
+        if not 0 < lower < self.floor:
+            return self
+        return replace(self, floor=lower, yardstick=self.yardstick or self.floor)
 
     def draw(self, eta: Array, rng: np.random.RandomState) -> Array:
         m, v = _mean_and_variance(eta)
-        return m + self.centre + np.sqrt(v) * rng.standard_normal(m.shape)
+        return (m + np.sqrt(v) * rng.standard_normal(m.shape)) * self.unit + self.centre
 
-    def check(self, X: NDArray, name: str = "X") -> None:
-        """Every finite number has a Gaussian density."""
+    def check(self, X: NDArray, name: str = "X", columns: Any = None) -> None:
+        """Raise ValueError if a value is so far off that its density is 0 to every expert."""
+        xp = namespace(X)
+        if X.dtype in (xp.bool, xp.uint8) or 0 in X.shape:
+            return
+        far: Any = FAR * self.floor**0.5
+        # Seldom more than two looks at the rows: single columns matter only where these are close.
+        above = float(xp.amax(X)) - float(self.centre.min())
+        below = float(self.centre.max()) - float(xp.amin(X))
+        if not self.own_scale and above <= far and below <= far:  # neither holds beside NaN
+            return
+        for block in row_blocks(*X.shape):
+            at = first_true(abs(as_float64(X[block]) - self.centre) > far)
+            if at is not None:
+                row, column = at
+                raise ValueError(
+                    f"{name} must hold values like those the model was fitted to, found "
+                    f"{float(X[block][row, column]):g} in "
+                    f"{place(block.start + row, column, columns)}, where the mean was "
+                    f"{float(self.centre[column]):g}; check its units"
+                )
 
     def like(self, reference: Any) -> Gaussian:
-        return replace(self, centre=like(self.centre, reference))
+        floor = self.floor if isinstance(self.floor, float) else like(self.floor, reference)
+        return replace(self, centre=like(self.centre, reference), floor=floor)
+
+    def stored(self) -> tuple[dict[str, float], dict[str, Any]]:
+        if not isinstance(self.floor, float):
+            return {}, {"centre": to_numpy(self.centre), "floor": to_numpy(self.floor)}
+        numbers = {"floor": self.floor}
+        if self.yardstick is not None:
+            numbers["yardstick"] = self.yardstick
+        return numbers, {"centre": to_numpy(self.centre)}
+
+    @classmethod
+    def restored(
+        cls, numbers: Mapping[str, Any], arrays: Mapping[str, NDArray], n_features: int
+    ) -> Gaussian:
+        limits = {"least": LEAST_VARIANCE, "most": MOST_VARIANCE}
+        if "floor" in arrays:
+            check_names(numbers)
+            check_names(arrays, "centre", "floor")
+            centre = stored_column(arrays, "centre", n_features)
+            return cls(centre, stored_column(arrays, "floor", n_features, **limits))
+        names = ("floor", "yardstick") if "yardstick" in numbers else ("floor",)
+        check_names(numbers, *names)
+        check_names(arrays, "centre")
+        variances = [stored_number(numbers, name, **limits) for name in names]
+        return cls(stored_column(arrays, "centre", n_features), *variances)
+
+    @property
+    def _floor(self) -> Any:
+        return self.floor / self.unit / self.unit
 
     def _floored(self, variance: Array) -> Array:
-        return namespace(variance).clip(variance, self.floor, None)
+        return namespace(variance).clip(variance, self._floor, None)
+
+    def _measured(self, mean: Array, variance: Array) -> Array:
+        """Mean parameters with this mean and variance, both in the data's units."""
+        return _mean_parameters((mean - self.centre) / self.unit, variance / self.unit / self.unit)
 
 
 def _mean_and_variance(eta: Array) -> tuple[Array, Array]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
@@ -10,75 +9,155 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dynpart.arrays import as_float64, is_tensor, like, namespace
+from dynpart.arrays import (
+    BLOCK_VALUES,
+    as_float64,
+    is_observed,
+    is_tensor,
+    like,
+    namespace,
+    row_blocks,
+)
 
-BLOCK_VALUES = 1 << 21
 DEVICE_BLOCK_VALUES = 1 << 26
+TINY = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True)
 class ColumnMoments:
     """What one block of rows says about each column; blocks combine with ``+``.
 
+    Values that were not observed say nothing, and a row says as much as it weighs.
+
     Attributes
     ----------
     n_rows : int
+        Rows, whatever they weigh.
     mean : ndarray of shape (n_features,)
     variance : ndarray of shape (n_features,)
+        Exactly 0 where a column is constant, and only there.
     is_binary : bool
-        Whether every value is 0 or 1.
+        Whether every observed value is 0 or 1.
+    weight : float
+        What all rows weigh together: their number if they have no weights.
+    observed : ndarray of shape (n_features,)
+        What the rows weigh together in which a column was observed.
+    levels : ndarray of shape (n_levels, n_features) or None
+        What the rows weigh together in which a column had each level, where somebody has counted.
     """
 
     n_rows: int
     mean: NDArray[np.float64]
     variance: NDArray[np.float64]
     is_binary: bool
+    weight: float
+    observed: NDArray[np.float64]
+    levels: NDArray[np.float64] | None = None
+
+    @classmethod
+    def complete(cls, n_rows: int, mean: Any, variance: Any, is_binary: bool) -> ColumnMoments:
+        """Moments of rows without weights in which everything was observed."""
+        return cls(n_rows, mean, variance, is_binary, float(n_rows), 0 * mean + n_rows)
 
     def like(self, reference: Any) -> ColumnMoments:
         """The same moments as the kind of arrays that `reference` is."""
-        mean, variance = like(self.mean, reference), like(self.variance, reference)
-        return replace(self, mean=mean, variance=variance)
+        names = ("mean", "variance", "observed") + (() if self.levels is None else ("levels",))
+        return replace(self, **{name: like(getattr(self, name), reference) for name in names})
+
+    def of_columns(self, columns: Any) -> ColumnMoments:
+        """The moments of some of the columns, given by their indices."""
+        return replace(
+            self,
+            mean=self.mean[columns],
+            variance=self.variance[columns],
+            observed=self.observed[columns],
+            levels=None if self.levels is None else self.levels[:, columns],
+        )
 
     def __add__(self, other: ColumnMoments) -> ColumnMoments:
         # The pairwise update of Chan et al.: no cancellation, whatever the size of the means.
-        n_rows = self.n_rows + other.n_rows
-        share = other.n_rows / n_rows
-        gap = other.mean - self.mean
-        mean = self.mean + gap * share
+        xp = namespace(self.mean)
+        observed = self.observed + other.observed
+        share = other.observed / xp.clip(observed, TINY, None)
+        gap = xp.where((self.observed > 0) & (other.observed > 0), other.mean - self.mean, 0.0)
+        mean = xp.where(self.observed > 0, self.mean + gap * share, other.mean)
         variance = (
             self.variance * (1 - share) + other.variance * share + gap**2 * share * (1 - share)
         )
-        return ColumnMoments(n_rows, mean, variance, self.is_binary and other.is_binary)
+        varies = (gap != 0) | (self.variance > 0) | (other.variance > 0)
+        variance = xp.where(varies, xp.clip(variance, TINY, None), 0.0)
+        return ColumnMoments(
+            self.n_rows + other.n_rows,
+            mean,
+            variance,
+            self.is_binary and other.is_binary,
+            self.weight + other.weight,
+            observed,
+            _added(self.levels, other.levels),
+        )
 
 
-def row_blocks(n_rows: int, row_size: int, *, values: int = BLOCK_VALUES) -> Iterator[slice]:
-    """Slices that cut `n_rows` rows into blocks of about `values` numbers each."""
-    step = max(1, values // max(1, row_size))
-    for start in range(0, n_rows, step):
-        yield slice(start, min(start + step, n_rows))
+def _added(levels: Any, others: Any) -> Any:
+    """Counts of levels of both, if both are known."""
+    return None if levels is None or others is None else levels + others
 
 
-def _block_moments(block: Any) -> ColumnMoments:
+def _block_moments(block: Any, weight: Any) -> ColumnMoments:
     xp = namespace(block)
-    if block.dtype in (xp.bool, xp.uint8):
+    n_rows = len(block)
+    whole = block.dtype in (xp.bool, xp.uint8)
+    seen = None if whole else is_observed(block)
+    if seen is None or bool(seen.all()):
+        seen = None
+    if whole:
         is_binary = bool(block.max() <= 1)
     else:
-        is_binary = bool(((block == 0) | (block == 1)).all())
-    if is_binary:
-        mean = block.sum(axis=0, dtype=xp.float64) / len(block)
-        return ColumnMoments(len(block), mean, mean * (1 - mean), True)
+        fits = (block == 0) | (block == 1)
+        is_binary = bool((fits if seen is None else fits | ~seen).all())
+    total = float(n_rows) if weight is None else float(weight.sum())
+    if seen is None and weight is None and is_binary:
+        mean = block.sum(axis=0, dtype=xp.float64) / n_rows
+        return ColumnMoments.complete(n_rows, mean, mean * (1 - mean), True)
     values = as_float64(block)
-    mean = values.mean(axis=0)
-    return ColumnMoments(len(values), mean, ((values - mean) ** 2).mean(axis=0), False)
+    if seen is None and weight is None:
+        observed = 0 * values[0] + n_rows
+        mean, lowest, highest = (
+            values.mean(axis=0),
+            xp.amin(values, axis=0),
+            xp.amax(values, axis=0),
+        )
+        spread = ((values - mean) ** 2).mean(axis=0)
+    else:
+        counted = xp.ones_like(values) if seen is None else as_float64(seen)
+        if seen is not None:
+            values = xp.where(seen, values, 0.0)
+        inside = counted > 0
+        if weight is not None:
+            counted = counted * weight[:, None]
+        observed = counted.sum(axis=0)
+        share = counted / xp.clip(observed, TINY, None)
+        mean = (share * values).sum(axis=0)
+        spread = (share * (values - mean) ** 2).sum(axis=0)
+        lowest = xp.amin(xp.where(inside, values, xp.inf), axis=0)
+        highest = xp.amax(xp.where(inside, values, -xp.inf), axis=0)
+    # The mean of equal values is rounded, and squares of small differences vanish.
+    constant = lowest >= highest
+    mean = xp.where(lowest == highest, lowest, mean)
+    variance = xp.where(constant, 0.0, xp.clip(spread, TINY, None))
+    if is_binary:
+        variance = mean * (1 - mean)
+    return ColumnMoments(n_rows, mean, variance, is_binary, total, observed)
 
 
-def column_moments(X: NDArray) -> ColumnMoments:
+def column_moments(X: NDArray, weight: NDArray | None = None) -> ColumnMoments:
     """Mean and variance of every column of `X`, block by block.
 
     Parameters
     ----------
     X : array of shape (n_rows, n_features)
-        At least one row; never copied as a whole.
+        At least one row; NaN where nothing was observed. Never copied as a whole.
+    weight : array of shape (n_rows,), optional
+        How many rows each row stands for.
 
     Returns
     -------
@@ -88,11 +167,14 @@ def column_moments(X: NDArray) -> ColumnMoments:
     --------
     >>> import numpy as np
     >>> from dynpart.families import column_moments
-    >>> column_moments(np.array([[0.0, 1.0], [2.0, 1.0]])).mean
+    >>> column_moments(np.array([[0.0, 1.0], [2.0, np.nan]])).mean
     array([1., 1.])
     """
     values = DEVICE_BLOCK_VALUES if is_tensor(X) else BLOCK_VALUES
     return reduce(
         lambda left, right: left + right,
-        (_block_moments(X[block]) for block in row_blocks(*X.shape, values=values)),
+        (
+            _block_moments(X[block], None if weight is None else weight[block])
+            for block in row_blocks(*X.shape, values=values)
+        ),
     )
