@@ -1,0 +1,268 @@
+"""The prior over codes: a mixture of trees, with simpler priors as its special cases.
+
+A component is a *type of row*. Within a type the activations of experts form a tree: each depends
+on at most one other. A single type without edges is independent bits, several are a mixture, a
+single type with edges is a Chow-Liu tree.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dynpart.arrays import as_float64, like, namespace, row_blocks
+
+Array = NDArray[np.float64]
+
+ROOT = -1
+"""Parent of an expert that depends on no other."""
+
+
+@dataclass(frozen=True, eq=False)
+class RowType:
+    """A type of row: a component of the prior over codes, as people read it.
+
+    Attributes
+    ----------
+    weight : float
+        Share of the rows that are of this type.
+    activation_probabilities : ndarray of shape (n_experts,)
+        How often each expert is active in such rows.
+    code : ndarray of shape (n_experts,), bool
+        The most probable code of such a row.
+    """
+
+    weight: float
+    activation_probabilities: Array
+    code: NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class CodePrior:
+    """P(h): a mixture of types, each a tree over experts.
+
+    Attributes
+    ----------
+    log_weight : ndarray of shape (n_types,)
+        Log probabilities of the types.
+    parent : ndarray of shape (n_types, n_experts), integers
+        The expert on which each one depends, -1 for those that depend on none.
+    log_table : ndarray of shape (n_types, n_experts, 2, 2)
+        ``[c, k, a, b]`` is log P(h_k = b | h_parent = a) in type c; for roots equal in a.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dynpart.prior import CodePrior
+    >>> prior = CodePrior.independent([0.5, 0.25])
+    >>> np.exp(prior.log_prob(np.array([[1, 0], [1, 1]]))).round(3)
+    array([0.375, 0.125])
+    """
+
+    log_weight: Array
+    parent: NDArray[np.integer]
+    log_table: Array
+
+    def __post_init__(self) -> None:
+        n_types, n_experts = self.parent.shape
+        shapes = (tuple(self.log_weight.shape), tuple(self.log_table.shape))
+        if shapes != ((n_types,), (n_types, n_experts, 2, 2)) or not n_types or not n_experts:
+            raise ValueError(
+                f"types, parents and tables disagree: log_weight has shape {shapes[0]}, parent "
+                f"{tuple(self.parent.shape)}, log_table {shapes[1]}"
+            )
+
+    @classmethod
+    def independent(cls, probabilities: ArrayLike) -> Self:
+        """Independent bits with these activation probabilities, strictly between 0 and 1."""
+        p = np.asarray(probabilities, dtype=np.float64)
+        if p.ndim != 1 or not ((p > 0) & (p < 1)).all():
+            raise ValueError(
+                "probabilities must be one-dimensional and strictly between 0 and 1, got shape "
+                f"{p.shape} with values from {p.min(initial=1)} to {p.max(initial=0)}"
+            )
+        row = np.stack([np.log1p(-p), np.log(p)], axis=1)
+        table = np.broadcast_to(row[:, None], (len(p), 2, 2)).copy()
+        return cls(np.zeros(1), np.full((1, len(p)), ROOT), table[None])
+
+    @property
+    def n_types(self) -> int:
+        return self.parent.shape[0]
+
+    @property
+    def n_experts(self) -> int:
+        return self.parent.shape[1]
+
+    def like(self, reference: Any) -> CodePrior:
+        """The same prior as the kind of arrays that `reference` is."""
+        parts = (self.log_weight, self.parent, self.log_table)
+        return CodePrior(*(like(part, reference) for part in parts))
+
+    # ---------------------------------------------------------------- scores
+
+    @cached_property
+    def coefficients(self) -> tuple[Array, Array, Array]:
+        """Log w_c + log P_c(h) as a polynomial in the bits.
+
+        Returns
+        -------
+        constant : ndarray of shape (n_types,)
+            That of the empty code.
+        single : ndarray of shape (n_types, n_experts)
+            What activating an expert alone adds.
+        pair : ndarray of shape (n_types, n_experts)
+            What is added if an expert and its parent are both active; 0 for roots.
+        """
+        xp, table = namespace(self.log_table), self.log_table
+        is_child = self.parent != ROOT
+        constant = self.log_weight + table[:, :, 0, 0].sum(axis=1)
+        single = table[:, :, 0, 1] - table[:, :, 0, 0]
+        to_parent = xp.where(is_child, table[:, :, 1, 0] - table[:, :, 0, 0], 0.0)
+        pair = table[:, :, 1, 1] - table[:, :, 1, 0] - single
+        for c in range(self.n_types):
+            children = xp.nonzero(is_child[c])
+            children = children[0] if xp is np else children[:, 0]
+            if xp is np:
+                np.add.at(single[c], self.parent[c, children], to_parent[c, children])
+            else:
+                single[c].index_add_(0, self.parent[c, children].long(), to_parent[c, children])
+        return constant, single, xp.where(is_child, pair, 0.0)
+
+    def log_joint(self, H: Any) -> Array:
+        """Log w_c + log P_c(h) of every code and type.
+
+        Parameters
+        ----------
+        H : array of shape (n_rows, n_experts)
+            Binary codes, of the same kind of array as the prior.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_types)
+        """
+        xp = namespace(self.log_table)
+        constant, single, pair = self.coefficients
+        active = as_float64(H)
+        scores = active @ single.T + constant
+        for c in range(self.n_types):
+            linked = pair[c] != 0
+            if linked.any():
+                children = xp.nonzero(linked)
+                children = children[0] if xp is np else children[:, 0]
+                both = active[:, children] * active[:, self.parent[c, children]]
+                scores[:, c] += both @ pair[c, children]
+        return scores
+
+    def log_prob(self, H: Any) -> Array:
+        """Log P(h) of codes, summed over types, shape (n_rows,)."""
+        xp = namespace(self.log_table)
+        blocks = [
+            _log_sum_exp(self.log_joint(H[block]))
+            for block in row_blocks(len(H), self.n_types + self.n_experts)
+        ]
+        return xp.concatenate(blocks) if blocks else self.log_weight[:0]
+
+    def type_probabilities(self, H: Any) -> Array:
+        """P(c | h): how probable each type is, given the code; shape (n_rows, n_types)."""
+        xp, joint = namespace(self.log_table), self.log_joint(H)
+        return xp.exp(joint - _log_sum_exp(joint)[:, None])
+
+    def types(self, H: Any) -> NDArray[np.intp]:
+        """The most probable type of each code, the lower index in case of a tie; (n_rows,)."""
+        return self.log_joint(H).argmax(axis=1)
+
+    # ---------------------------------------------------------------- along the trees
+
+    @cached_property
+    def generations(self) -> NDArray[np.int64]:
+        """Edges between each expert and the root of its tree, shape (n_types, n_experts).
+
+        Raises ValueError if a parent is not an expert, or experts depend on each other in a circle.
+        """
+        parent = np.asarray(self.parent)
+        if parent.min() < ROOT or parent.max() >= self.n_experts:
+            raise ValueError(f"parents must be from -1 to {self.n_experts - 1}")
+        depth = np.zeros(parent.shape, dtype=np.int64)
+        ancestor = parent.copy()
+        for _ in range(self.n_experts):
+            going = ancestor != ROOT
+            if not going.any():
+                return depth
+            depth += going
+            above = np.take_along_axis(parent, np.where(going, ancestor, 0), axis=1)
+            ancestor = np.where(going, above, ROOT)
+        raise ValueError("experts depend on each other in a circle: parents must form trees")
+
+    @cached_property
+    def activation_probabilities(self) -> Array:
+        """P(h_k = 1 | type), shape (n_types, n_experts)."""
+        table = np.exp(self.log_table[..., 1])
+        p = np.zeros(self.parent.shape)
+        for depth in range(self.generations.max() + 1):
+            c, k = np.nonzero(self.generations == depth)
+            above = p[c, self.parent[c, k]]
+            p[c, k] = (1 - above) * table[c, k, 0] + above * table[c, k, 1]
+        return p
+
+    @property
+    def mean_activation(self) -> Array:
+        """P(h_k = 1), shape (n_experts,)."""
+        return np.exp(self.log_weight) @ self.activation_probabilities
+
+    @cached_property
+    def likeliest_codes(self) -> NDArray[np.bool_]:
+        """The most probable code of each type, empty or not, shape (n_types, n_experts)."""
+        n_types, n_experts = self.parent.shape
+        best = np.array(self.log_table)  # [c, k, a, b]: with the best of what hangs below k
+        for depth in range(self.generations.max(), 0, -1):
+            for c, k in zip(*np.nonzero(self.generations == depth), strict=True):
+                best[c, self.parent[c, k]] += best[c, k].max(axis=1)
+        codes = np.zeros((n_types, n_experts), dtype=bool)
+        for depth in range(self.generations.max() + 1):
+            c, k = np.nonzero(self.generations == depth)
+            above = codes[c, self.parent[c, k]].astype(np.intp)
+            codes[c, k] = best[c, k, above].argmax(axis=1)
+        return codes
+
+    def row_types(self) -> tuple[RowType, ...]:
+        """The types, the most frequent first."""
+        order = np.argsort(-self.log_weight, kind="stable")
+        weight, p = np.exp(self.log_weight), self.activation_probabilities
+        return tuple(RowType(float(weight[c]), p[c], self.likeliest_codes[c]) for c in order)
+
+    def sample(
+        self, n_samples: int, rng: np.random.RandomState | np.random.Generator
+    ) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
+        """Draw a type, then a code along its tree.
+
+        Parameters
+        ----------
+        n_samples : int
+        rng : RandomState or Generator
+
+        Returns
+        -------
+        H : ndarray of shape (n_samples, n_experts), bool
+        types : ndarray of shape (n_samples,)
+        """
+        ends = np.cumsum(np.exp(self.log_weight))
+        types = np.searchsorted(ends, ends[-1] * rng.uniform(size=n_samples), side="right")
+        types = types.clip(max=self.n_types - 1)
+        table, draws = np.exp(self.log_table[..., 1]), rng.uniform(size=(n_samples, self.n_experts))
+        H = np.zeros((n_samples, self.n_experts), dtype=bool)
+        for depth in range(self.generations.max() + 1):
+            row, k = np.nonzero(self.generations[types] == depth)
+            c = types[row]
+            above = H[row, self.parent[c, k]].astype(np.intp)
+            H[row, k] = draws[row, k] < table[c, k, above]
+        return H, types
+
+
+def _log_sum_exp(scores: Array) -> Array:
+    xp = namespace(scores)
+    top = xp.amax(scores, axis=1)
+    return top + xp.log(xp.exp(scores - top[:, None]).sum(axis=1))

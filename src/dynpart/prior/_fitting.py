@@ -1,0 +1,315 @@
+"""Fitting: a prior over codes from codes, by EM over sums that add up over rows.
+
+A type's sums are the number of its rows and, for every two experts, in how many of them both are
+active. Everything else follows from these: probabilities shrunk towards the overall frequencies,
+and the tree of the strongest dependences (Chow & Liu 1968; mixtures: Meila & Jordan 2000).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from dynpart.prior._code_prior import ROOT, CodePrior
+
+Array = NDArray[np.float64]
+
+MOST_CODES = 10_000
+"""Distinct codes that are looked at; of more, so many are drawn."""
+MOST_TYPES = 128
+"""Types that are tried at most."""
+FEWEST_HELD_BACK = 20
+"""Rows held back below which nothing is decided by them."""
+HELD_BACK = 5
+"""One row in so many is held back."""
+SHRINKAGE = 1.0
+"""Rows of the overall frequencies that are added to every type and to every branch of a tree."""
+PLAIN_ITERATIONS = 12
+"""EM iterations of a mixture without edges, after each doubling of the number of types."""
+TREE_ITERATIONS = 4
+"""EM iterations with edges."""
+LAST_ITERATIONS = 5
+"""EM iterations of the chosen prior on all codes."""
+EDGE_PRICE = 2.0
+"""Nats an edge must gain over the rows of its type, where rows held back judge the result."""
+NEGLIGIBLE = 1e-3
+"""Share of a row in a type below which the row adds nothing to the type's sums of pairs."""
+ALWAYS = 1 - 1e-12
+"""How likely a single expert is to be active: no code is empty, so there is nothing to learn."""
+
+
+def fit_prior(codes: NDArray, weight: Array | None = None) -> CodePrior:
+    """The prior that describes codes like these best.
+
+    Candidates are independent bits, a tree, and mixtures of 2, 4, 8, ... types without and with
+    edges. A fifth of the codes is held back, and the candidate under which these are likeliest is
+    fitted again to all. Where fewer than 20 rows would be held back it is a single tree, in which
+    only edges stand that pay for themselves by the other rows: perhaps none, independent bits.
+
+    Equal codes are counted first, so a row of weight w is the same as w equal rows.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n_rows, n_experts)
+        Binary codes.
+    weight : ndarray of shape (n_rows,), optional
+        How many rows each row stands for.
+
+    Returns
+    -------
+    CodePrior
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dynpart.prior import fit_prior
+    >>> coin = np.arange(200) % 2
+    >>> prior = fit_prior(np.c_[coin, 1 - coin])  # either the one expert or the other
+    >>> np.exp(prior.log_prob(np.array([[1, 0], [0, 1], [1, 1]]))).round(2)
+    array([0.5, 0.5, 0. ])
+    """
+    counted = _Counted.of(codes, weight)
+    # Matrices are small: threads that wait for each other would take many times as long.
+    with threadpool_limits(1, user_api="blas"):
+        train, test = counted.held_back()
+        if test.n_rows < FEWEST_HELD_BACK:
+            return _careful_forest(counted)
+        return _refitted(_best_candidate(train, test)[0], counted)
+
+
+def mean_log_prior(codes: NDArray, weight: Array | None = None) -> float:
+    """Mean log P(h) under the prior of codes like these, of those that are held back.
+
+    Where too few rows would be held back, it is that of the rows the prior was fitted to.
+    """
+    counted = _Counted.of(codes, weight)
+    if not counted.n_rows:
+        return 0.0
+    with threadpool_limits(1, user_api="blas"):
+        train, test = counted.held_back()
+        if test.n_rows < FEWEST_HELD_BACK:
+            return counted.log_prob(_careful_forest(counted)) / counted.n_rows
+        return _best_candidate(train, test)[1] / test.n_rows
+
+
+def _careful_forest(counted: _Counted) -> CodePrior:
+    """A single type, with edges that nobody would find by chance among so few rows."""
+    n_experts = counted.codes.shape[1]
+    if n_experts == 1 or not counted.n_rows:
+        return CodePrior.independent(counted.frequencies)
+    # An edge tells a number more, and the best of so many pairs looks good by chance.
+    price = np.log(n_experts * (n_experts - 1) / 2) + 0.5 * np.log(1 + counted.n_rows)
+    return _forest(counted, counted.counts[:, None], counted.frequencies, price)
+
+
+def independent_prior(codes: NDArray, weight: Array | None = None) -> CodePrior:
+    """Independent bits with the frequencies of these codes."""
+    return CodePrior.independent(_Counted.of(codes, weight).frequencies)
+
+
+@dataclass(frozen=True, eq=False)
+class _Counted:
+    """Distinct codes, and how many rows have each.
+
+    Attributes
+    ----------
+    codes : ndarray of shape (n_codes, n_experts), float
+    counts : ndarray of shape (n_codes,)
+    """
+
+    codes: Array
+    counts: Array
+
+    @classmethod
+    def of(cls, codes: NDArray, weight: Array | None) -> _Counted:
+        """Distinct codes in a random order that the codes themselves decide."""
+        active = np.asarray(codes).astype(bool)
+        packed, inverse = np.unique(np.packbits(active, axis=1), axis=0, return_inverse=True)
+        counts = np.bincount(inverse.ravel(), weight, minlength=len(packed)).astype(np.float64)
+        order = np.random.default_rng(0).permutation(np.flatnonzero(counts > 0))[:MOST_CODES]
+        distinct = np.unpackbits(packed[order], axis=1, count=active.shape[1])
+        return cls(distinct.astype(np.float64), counts[order])
+
+    @property
+    def n_rows(self) -> float:
+        return float(self.counts.sum())
+
+    @property
+    def frequencies(self) -> Array:
+        """How often each expert is active, kept off 0 and 1 by half a row."""
+        if self.codes.shape[1] == 1:
+            return np.array([ALWAYS])
+        return (self.counts @ self.codes + 0.5) / (self.n_rows + 1)
+
+    def held_back(self) -> tuple[_Counted, _Counted]:
+        """All rows but every fifth, and every fifth: rows of equal codes stand side by side."""
+        ends = np.floor(np.cumsum(self.counts) / HELD_BACK)
+        back = np.minimum(np.diff(ends, prepend=0.0), self.counts)
+        kept = self.counts - back
+        return self._of_counts(kept), self._of_counts(back)
+
+    def _of_counts(self, counts: Array) -> _Counted:
+        return _Counted(self.codes[counts > 0], counts[counts > 0])
+
+    def log_prob(self, prior: CodePrior) -> float:
+        """Sum of log P(h) over rows."""
+        return float(self.counts @ prior.log_prob(self.codes))
+
+
+def _best_candidate(train: _Counted, test: _Counted) -> tuple[CodePrior, float]:
+    """Of all candidates, fitted to `train`, the one under which `test` is likeliest, and how."""
+    rng = np.random.default_rng(0)
+    plain = CodePrior.independent(train.frequencies)
+    best, best_score = plain, test.log_prob(plain)
+    worse = 0
+    while worse < 2:
+        tree = _em(plain, train, TREE_ITERATIONS if plain.n_types > 1 else 1, edges=True)
+        scores = [test.log_prob(plain), test.log_prob(tree)]
+        worse = 0 if max(scores) > best_score or plain.n_types == 1 else worse + 1
+        for candidate, score in zip((plain, tree), scores, strict=True):
+            if score > best_score:
+                best, best_score = candidate, score
+        n_more = min(plain.n_types, MOST_TYPES - plain.n_types, len(train.counts) - plain.n_types)
+        if n_more <= 0:
+            break
+        more = _with_more_types(plain, train, n_more, rng)
+        plain = _em(more, train, PLAIN_ITERATIONS, edges=False)
+    return best, best_score
+
+
+def _refitted(prior: CodePrior, counted: _Counted) -> CodePrior:
+    """The same kind of prior, fitted to all codes."""
+    edges = bool((prior.parent != ROOT).any())
+    return _em(prior, counted, LAST_ITERATIONS if prior.n_types > 1 else 1, edges=edges)
+
+
+def _em(prior: CodePrior, counted: _Counted, n_iter: int, *, edges: bool) -> CodePrior:
+    """So many iterations of EM; types without rows are left out."""
+    overall = counted.frequencies
+    for _ in range(n_iter):
+        share = counted.counts[:, None] * prior.type_probabilities(counted.codes)
+        n_rows = share.sum(axis=0)
+        share = share[:, n_rows >= min(1.0, n_rows.max())]
+        prior = (_forest if edges else _mixture)(counted, share, overall)
+    return prior
+
+
+def _mixture(counted: _Counted, share: Array, overall: Array) -> CodePrior:
+    """Types whose experts are active independently of each other.
+
+    Parameters
+    ----------
+    counted : _Counted
+    share : ndarray of shape (n_codes, n_types)
+        Rows of each code that belong to each type.
+    overall : ndarray of shape (n_experts,)
+        Frequencies towards which those of types are shrunk.
+    """
+    n_rows = share.sum(axis=0)
+    p = (share.T @ counted.codes + SHRINKAGE * overall) / (n_rows + SHRINKAGE)[:, None]
+    row = np.log(np.stack([1 - p, p], axis=-1))
+    table = np.repeat(row[:, :, None], 2, axis=2)
+    return CodePrior(np.log(n_rows / n_rows.sum()), np.full(p.shape, ROOT), table)
+
+
+def _forest(
+    counted: _Counted, share: Array, overall: Array, price: float = EDGE_PRICE
+) -> CodePrior:
+    """Types in each of which the strongest dependences form trees; see `_mixture`.
+
+    An edge stands if it gains more than its price, in nats over all rows of the type.
+    """
+    plain = _mixture(counted, share, overall)
+    parent, table = plain.parent.copy(), plain.log_table.copy()
+    for c, n_rows in enumerate(share.sum(axis=0)):
+        members = share[:, c] > NEGLIGIBLE * counted.counts
+        active = counted.codes[members]
+        pairs = (active * share[members, c, None]).T @ active
+        parent[c], table[c] = _chow_liu(pairs, n_rows, overall, table[c], price)
+    return CodePrior(plain.log_weight, parent, table)
+
+
+def _chow_liu(
+    pairs: Array, n_rows: float, overall: Array, table: Array, price: float
+) -> tuple[NDArray[np.int64], Array]:
+    """The forest of strongest dependences, of those that pay for themselves.
+
+    Parameters
+    ----------
+    pairs : ndarray of shape (n_experts, n_experts)
+        Rows in which both experts are active.
+    n_rows : float
+    overall : ndarray of shape (n_experts,)
+    table : ndarray of shape (n_experts, 2, 2)
+        Log probabilities without edges.
+    price : float
+        Nats that an edge must gain.
+
+    Returns
+    -------
+    parent : ndarray of shape (n_experts,)
+    table : ndarray of shape (n_experts, 2, 2)
+    """
+    n_experts = len(pairs)
+    total = n_rows + SHRINKAGE
+    both = pairs + SHRINKAGE * np.outer(overall, overall)
+    single = np.diag(pairs) + SHRINKAGE * overall
+    joint = np.empty((2, 2, n_experts, n_experts))  # [a, b, j, k]: rows with h_j = a and h_k = b
+    joint[1, 1] = both
+    joint[1, 0] = single[:, None] - both
+    joint[0, 1] = single[None, :] - both
+    joint[0, 0] = total - single[:, None] - single[None, :] + both
+    joint = np.maximum(joint, 0.0)
+    margin = np.stack([total - single, single])
+    expected = margin[:, None, :, None] * margin[None, :, None, :] / total
+    with np.errstate(divide="ignore", invalid="ignore"):
+        terms = np.where(joint > 0, joint * np.log(joint / expected), 0.0)
+    gain = terms.sum(axis=(0, 1)) - price
+    np.fill_diagonal(gain, -np.inf)
+    parent = _heaviest_forest(gain)
+    child = np.flatnonzero(parent != ROOT)
+    above = parent[child]
+    active = np.diag(pairs)
+    branch = np.empty((len(child), 2, 2))  # [child, a, b]: its rows, without those added above
+    branch[:, 1, 1] = pairs[above, child]
+    branch[:, 1, 0] = active[above] - pairs[above, child]
+    branch[:, 0, 1] = active[child] - pairs[above, child]
+    branch[:, 0, 0] = n_rows - active[above] - branch[:, 0, 1]
+    shrunk = np.maximum(branch, 0.0) + SHRINKAGE * np.exp(table[child, 0])[:, None, :]
+    table = table.copy()
+    table[child] = np.log(shrunk / shrunk.sum(axis=2, keepdims=True))
+    return parent, table
+
+
+def _heaviest_forest(gain: Array) -> NDArray[np.int64]:
+    """Parents in the forest of largest total gain, without edges that gain nothing (Prim)."""
+    n_experts = len(gain)
+    parent = np.full(n_experts, ROOT)
+    inside = np.zeros(n_experts, dtype=bool)
+    best, link = np.zeros(n_experts), np.full(n_experts, ROOT)
+    for _ in range(n_experts):
+        k = int(np.where(inside, -np.inf, best).argmax())
+        inside[k], parent[k] = True, link[k]
+        better = ~inside & (gain[k] > best)
+        best[better], link[better] = gain[k, better], k
+    return parent
+
+
+def _with_more_types(
+    prior: CodePrior, counted: _Counted, n_more: int, rng: np.random.Generator
+) -> CodePrior:
+    """So many more types, each begun at a code that is rare within its most probable type."""
+    joint = prior.log_joint(counted.codes)
+    own = joint.argmax(axis=1)
+    rarity = counted.counts * (prior.log_weight[own] - joint.max(axis=1) + NEGLIGIBLE)
+    drawn = rng.choice(len(own), n_more, replace=False, p=rarity / rarity.sum())
+    p = prior.activation_probabilities
+    begun = 0.5 * p[own[drawn]] + 0.5 * (0.05 + 0.9 * counted.codes[drawn])
+    row = np.log(np.stack([1 - np.r_[p, begun], np.r_[p, begun]], axis=-1))
+    table = np.repeat(row[:, :, None], 2, axis=2)
+    weight = np.exp(prior.log_weight)
+    weight = np.r_[weight, weight[own[drawn]]]
+    return CodePrior(np.log(weight / weight.sum()), np.full(table.shape[:2], ROOT), table)
