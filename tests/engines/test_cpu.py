@@ -14,14 +14,16 @@ import dynpart
 from dynpart.engines import Codes, Experts
 from dynpart.engines.cpu import CpuEngine, Threads, allowed_threads
 from dynpart.engines.reference import ReferenceEngine
-from dynpart.families import Bernoulli
+from dynpart.families import Bernoulli, Gaussian
+from dynpart.pursuits import pursue
+from dynpart.rows import Rows
 from tests.engines.parity import (
     assert_follows_the_rule,
     assert_likelihood_of_codes,
     assert_same_codes,
     assert_same_sums,
 )
-from tests.strategies import make_experts, make_rows, make_rule, problems
+from tests.strategies import make_experts, make_prior, make_rows, make_rule, problems
 
 CPU = CpuEngine()
 REFERENCE = ReferenceEngine()
@@ -39,28 +41,21 @@ def test_pursuit_is_the_reference_one(problem, smoothed, data):
     rule = make_rule(
         experts.n_experts, min_active=fewest, max_active=most, cost=cost, smoothed=smoothed
     )
-    codes = CPU.pursue(rows, experts, rule)
+    codes = pursue(CPU, rows, experts, rule)
     assert codes.order.shape == (len(rows), most)
     assert_follows_the_rule(rows, experts, rule, codes)
     assert_likelihood_of_codes(rows, experts, codes)
 
 
-@given(problems(max_experts=20, max_features=80), st.integers(0, 2), st.booleans(), st.booleans())
-def test_refined_codes_are_the_reference_ones(problem, n_swaps, prune, smoothed):
+@given(problems(max_experts=20, max_features=80), st.sampled_from([0, 1, 2, 100]), st.booleans())
+def test_refined_codes_are_the_reference_ones(problem, n_swaps, prune):
     experts, rows = problem
     cost = np.full(experts.n_experts, 0.3)
     most = max(1, experts.n_experts // 2)
-    rule = make_rule(
-        experts.n_experts,
-        max_active=most,
-        cost=cost,
-        n_swaps=n_swaps,
-        prune=prune,
-        smoothed=smoothed,
-    )
-    codes = CPU.pursue(rows, experts, rule)
-    exact = REFERENCE.pursue(rows, experts, rule)
-    assert_same_codes(codes, exact)
+    rule = make_rule(experts.n_experts, max_active=most, cost=cost, n_swaps=n_swaps, prune=prune)
+    codes = pursue(CPU, rows, experts, rule)
+    exact = pursue(REFERENCE, rows, experts, rule)
+    assert_same_codes(codes, exact, in_order=n_swaps == 0)
 
 
 @given(problems(max_experts=20, max_features=80), st.integers(2, 5), st.integers(0, 1))
@@ -74,8 +69,8 @@ def test_codes_of_several_starts_are_the_reference_ones(problem, n_starts, n_swa
         n_starts=n_starts,
         n_swaps=n_swaps,
     )
-    codes, exact = (engine.pursue(rows, experts, rule) for engine in (CPU, REFERENCE))
-    assert_same_codes(codes, exact)
+    codes, exact = (pursue(engine, rows, experts, rule) for engine in (CPU, REFERENCE))
+    assert_same_codes(codes, exact, in_order=n_swaps == 0)
 
 
 @pytest.mark.parametrize("family", ["bernoulli", "gaussian"])
@@ -90,7 +85,7 @@ def test_swaps_where_experts_agree_on_half_the_variables(max_active, family):
     cost = rng.uniform(0, 5, 16)
     for n_swaps in (0, 1, 4):
         rule = make_rule(16, max_active=max_active, cost=cost, n_swaps=n_swaps, prune=True)
-        codes, exact = (engine.pursue(rows, experts, rule) for engine in (CPU, REFERENCE))
+        codes, exact = (pursue(engine, rows, experts, rule) for engine in (CPU, REFERENCE))
         np.testing.assert_array_equal(codes.order, exact.order)
         np.testing.assert_allclose(codes.log_likelihood, exact.log_likelihood, rtol=1e-5)
 
@@ -98,7 +93,7 @@ def test_swaps_where_experts_agree_on_half_the_variables(max_active, family):
 @given(problems(max_experts=20, max_features=150))
 def test_sums_are_the_reference_ones(problem):
     experts, rows = problem
-    codes = REFERENCE.pursue(rows, experts, make_rule(experts.n_experts))
+    codes = pursue(REFERENCE, rows, experts, make_rule(experts.n_experts))
     assert_same_sums(CPU, rows, experts, codes)
 
 
@@ -113,11 +108,11 @@ def test_any_number_of_experts_and_variables(family, n_experts, n_features):
     most = min(n_experts, 6)
     for smoothed in (False, True):
         rule = make_rule(n_experts, max_active=most, smoothed=smoothed)
-        codes = CPU.pursue(rows, experts, rule)
+        codes = pursue(CPU, rows, experts, rule)
         assert_follows_the_rule(rows, experts, rule, codes)
         assert_likelihood_of_codes(rows, experts, codes)
     swapped = make_rule(n_experts, max_active=most, n_swaps=1, prune=True)
-    assert_likelihood_of_codes(rows, experts, CPU.pursue(rows, experts, swapped))
+    assert_likelihood_of_codes(rows, experts, pursue(CPU, rows, experts, swapped))
     assert_same_sums(CPU, rows, experts, codes)
 
 
@@ -130,7 +125,7 @@ def test_extreme_expertise(family, octaves, smoothed):
     experts = Experts(experts.family, experts.eta, rng.uniform(-octaves, octaves, (12, 40)))
     rows = make_rows(rng, experts, 20)
     rule = make_rule(12, min_active=3, max_active=8, smoothed=smoothed)
-    codes = CPU.pursue(rows, experts, rule)
+    codes = pursue(CPU, rows, experts, rule)
     assert_follows_the_rule(rows, experts, rule, codes)
     assert_same_sums(CPU, rows, experts, codes)
 
@@ -141,9 +136,9 @@ def test_rows_far_from_every_expert(smoothed):
     rng = np.random.default_rng(2)
     experts = make_experts(rng, "gaussian", 8, 30)
     rows = make_rows(rng, experts, 10)
-    rows[::2, :5] += 40
+    rows.values[::2, :5] += 40
     rule = make_rule(8, min_active=2, max_active=6, smoothed=smoothed)
-    codes = CPU.pursue(rows, experts, rule)
+    codes = pursue(CPU, rows, experts, rule)
     assert_follows_the_rule(rows, experts, rule, codes)
 
 
@@ -154,8 +149,8 @@ def test_ties_go_to_the_lowest_index(smoothed):
     one = make_experts(rng, n_experts=4, n_features=30)
     twice = Experts(one.family, np.tile(one.eta, (1, 2, 1)), np.tile(one.log2_expertise, (2, 1)))
     rows = make_rows(rng, one, 50)
-    codes = CPU.pursue(rows, twice, make_rule(8, max_active=3, smoothed=smoothed))
-    exact = REFERENCE.pursue(rows, twice, make_rule(8, max_active=3, smoothed=smoothed))
+    codes = pursue(CPU, rows, twice, make_rule(8, max_active=3, smoothed=smoothed))
+    exact = pursue(REFERENCE, rows, twice, make_rule(8, max_active=3, smoothed=smoothed))
     np.testing.assert_array_equal(codes.order, exact.order)
     assert (codes.order[:, 0] < 4).all()
 
@@ -168,7 +163,7 @@ def test_dead_experts_stay_asleep():
     eta[:, 5:], level[5:] = 0.001, -50
     experts = Experts(experts.family, eta, level)
     rows = make_rows(rng, experts, 30)
-    codes = CPU.pursue(rows, experts, make_rule(10))
+    codes = pursue(CPU, rows, experts, make_rule(10))
     assert codes.order.max() < 5
     assert_same_sums(CPU, rows, experts, codes)
     assert (CPU.responsibility_sums(rows, experts, codes).weight[5:] == 0).all()
@@ -180,7 +175,7 @@ def test_an_expert_alone_leaves_no_evidence():
     for family in ("bernoulli", "gaussian"):
         experts = make_experts(rng, family, 6, 70)
         rows = make_rows(rng, experts, 40)
-        codes = CPU.pursue(rows, experts, make_rule(6, max_active=1))
+        codes = pursue(CPU, rows, experts, make_rule(6, max_active=1))
         sums = CPU.gradient_sums(rows, experts, codes)
         assert not sums.first.any()
         assert not sums.second.any()
@@ -197,14 +192,14 @@ def test_a_row_gets_the_same_code_in_any_batch_order_and_thread(family, smoothed
     rng = np.random.default_rng(seed)
     experts = make_experts(rng, family, 24, 90, ties=ties)
     rows = make_rows(rng, experts, 500)  # enough work for threads to be used
-    rule = make_rule(24, max_active=9, smoothed=smoothed, n_swaps=1)
-    whole = CpuEngine(n_threads=1).pursue(rows, experts, rule)
+    rule = make_rule(24, max_active=9, smoothed=smoothed, n_swaps=0 if smoothed else 100)
+    whole = pursue(CpuEngine(n_threads=1), rows, experts, rule)
     shuffle = rng.permutation(len(rows))
-    moved = CpuEngine(n_threads=3).pursue(rows[shuffle], experts, rule)
+    moved = pursue(CpuEngine(n_threads=3), rows[shuffle], experts, rule)
     np.testing.assert_array_equal(moved.order, whole.order[shuffle])
     np.testing.assert_array_equal(moved.log_likelihood, whole.log_likelihood[shuffle])
     for i in (0, 77, 149):
-        alone = CPU.pursue(rows[i : i + 1], experts, rule)
+        alone = pursue(CPU, rows[i : i + 1], experts, rule)
         np.testing.assert_array_equal(alone.order[0], whole.order[i])
         assert alone.log_likelihood[0] == whole.log_likelihood[i]
 
@@ -213,8 +208,8 @@ def test_a_row_gets_the_same_code_in_any_batch_order_and_thread(family, smoothed
 def test_sums_do_not_depend_on_threads(family):
     rng = np.random.default_rng(6)
     experts = make_experts(rng, family, 7, 200)
-    rows = np.concatenate([make_rows(rng, experts, 500)] * 40)
-    codes = CPU.pursue(rows, experts, make_rule(7))
+    rows = Rows.joined([make_rows(rng, experts, 500, missing=0.1, weighted=True)] * 40)
+    codes = pursue(CPU, rows, experts, make_rule(7))
     for operation in ("gradient_sums", "responsibility_sums"):
         one, three = (getattr(CpuEngine(n), operation)(rows, experts, codes) for n in (1, 3))
         for name in vars(one):
@@ -224,9 +219,9 @@ def test_sums_do_not_depend_on_threads(family):
 def test_binary_rows_of_any_type(tmp_path):
     rng = np.random.default_rng(7)
     experts = make_experts(rng, n_experts=9, n_features=50)
-    rows = make_rows(rng, experts, 60)
+    rows = make_rows(rng, experts, 60).values
     rule = make_rule(9)
-    expected = CPU.pursue(rows, experts, rule)
+    expected = pursue(CPU, Rows(rows), experts, rule)
     np.save(tmp_path / "rows.npy", rows)
     kinds = [
         rows.astype(bool),
@@ -237,12 +232,15 @@ def test_binary_rows_of_any_type(tmp_path):
         np.repeat(rows, 2, axis=1)[:, ::2],
         np.load(tmp_path / "rows.npy", mmap_mode="r"),
     ]
-    for kind in kinds:
-        codes = CPU.pursue(kind, experts, rule)
+    for table in kinds:
+        kind = Rows.of(table, experts.family)
+        assert kind.complete
+        codes = pursue(CPU, kind, experts, rule)
         np.testing.assert_array_equal(codes.order, expected.order)
         np.testing.assert_array_equal(codes.log_likelihood, expected.log_likelihood)
         sums = CPU.gradient_sums(kind, experts, codes)
-        np.testing.assert_array_equal(sums.first, CPU.gradient_sums(rows, experts, expected).first)
+        exact = CPU.gradient_sums(Rows(rows), experts, expected)
+        np.testing.assert_array_equal(sums.first, exact.first)
 
 
 def test_chunks_change_nothing(monkeypatch):
@@ -253,13 +251,13 @@ def test_chunks_change_nothing(monkeypatch):
         experts = make_experts(rng, family, 9, 50)
         rows = make_rows(rng, experts, 300)
         rule = make_rule(9, n_swaps=1)
-        whole = CPU.pursue(rows, experts, rule)
+        whole = pursue(CPU, rows, experts, rule)
         with monkeypatch.context() as patch:
             patch.setattr(cpu, "CHUNK_VALUES", 1000)
             patch.setattr(cpu, "CHUNK_WIDENED", 1000)
             patch.setattr(cpu, "TASK_TERMS", 1000)
             patch.setattr(cpu, "GROUP_TERMS", 1000)
-            pieces = CPU.pursue(rows, experts, rule)
+            pieces = pursue(CPU, rows, experts, rule)
             sums = CPU.gradient_sums(rows, experts, pieces)
         np.testing.assert_array_equal(pieces.order, whole.order)
         np.testing.assert_array_equal(pieces.log_likelihood, whole.log_likelihood)
@@ -273,9 +271,9 @@ def test_usual_values_may_be_ones():
     family = Bernoulli()
     eta = family.constrain(rng.beta(8, 1, (1, 12, 100)))
     experts = Experts(family, eta, rng.normal(0, 3, (12, 100)))
-    rows = (rng.uniform(size=(40, 100)) < 0.85).astype(np.uint8)
+    rows = Rows((rng.uniform(size=(40, 100)) < 0.85).astype(np.uint8))
     rule = make_rule(12)
-    codes = CPU.pursue(rows, experts, rule)
+    codes = pursue(CPU, rows, experts, rule)
     assert_follows_the_rule(rows, experts, rule, codes)
 
 
@@ -288,6 +286,14 @@ def test_threads_do_every_task_once_and_raise_the_first_error():
         threads.map(lambda n: 1 // (n - 50), range(1, 100), n_terms=1 << 30)
 
 
+def test_no_more_threads_are_asked_for_than_there_are_tasks():
+    """A thousand million threads are as good as one for each task."""
+    threads, done = Threads(10**9), []
+    threads.map(done.append, range(5), n_terms=10**9)
+    assert sorted(done) == list(range(5))
+    assert len(threads._pool._threads) <= 4
+
+
 def test_threads_respect_limits():
     from threadpoolctl import threadpool_limits
 
@@ -298,16 +304,17 @@ def test_threads_respect_limits():
 
 CHECK_CACHE = """
 import numpy as np
-from dynpart.engines import Experts, PursuitRule, _cpu_binary, _cpu_smoothed, _cpu_sums
+from dynpart.engines import Experts, PursuitRule, _cpu_levels, _cpu_smoothed, _cpu_sums
 from dynpart.engines.cpu import CpuEngine
-from dynpart.families import Bernoulli
+from dynpart.families import Bernoulli, Gaussian
+from dynpart.rows import Rows
 
-kernels = [_cpu_binary.first_pass, _cpu_binary.pursue_group, _cpu_smoothed.pursue_binary,
-           _cpu_sums.bernoulli_gradients, _cpu_sums.responsibility_sums]
+kernels = [_cpu_levels.first_pass, _cpu_levels.pursue_group, _cpu_smoothed.pursue_levels,
+           _cpu_sums.binary_gradients, _cpu_sums.responsibility_sums]
 assert not any(kernel.signatures for kernel in kernels), "compiled at import"
 rng = np.random.default_rng(0)
 experts = Experts(Bernoulli(), rng.uniform(0.1, 0.9, (1, 4, 9)), rng.normal(size=(4, 9)))
-rows = rng.integers(0, 2, (5, 9)).astype(np.uint8)
+rows = Rows(rng.integers(0, 2, (5, 9)).astype(np.uint8))
 engine = CpuEngine()
 for smoothed in (False, True):
     codes = engine.pursue(rows, experts, PursuitRule(1, 3, np.zeros(4), smoothed=smoothed))
@@ -341,6 +348,42 @@ def test_summary_of_codes_counts_activations():
     rng = np.random.default_rng(10)
     experts = make_experts(rng, n_experts=5, n_features=20)
     rows = make_rows(rng, experts, 30)
-    codes = CPU.pursue(rows, experts, make_rule(5))
+    codes = pursue(CPU, rows, experts, make_rule(5))
     assert isinstance(codes, Codes)
     np.testing.assert_array_equal(codes.summary(5).usage, codes.active(5).sum(axis=0))
+
+
+class UnknownNormal(Gaussian):
+    """A family that no kernel knows."""
+
+    is_normal = False
+
+
+@given(problems())
+def test_families_that_no_kernel_knows_are_asked_for_their_pull(problem):
+    experts, rows = problem
+    if not isinstance(experts.family, Gaussian):
+        return
+    family = UnknownNormal(experts.family.centre, experts.family.floor)
+    unknown = Experts(family, experts.eta, experts.log2_expertise)
+    codes = pursue(REFERENCE, rows, experts, make_rule(experts.n_experts))
+    found, known = (CPU.gradient_sums(rows, each, codes).array for each in (unknown, experts))
+    np.testing.assert_allclose(found, known, rtol=1e-9, atol=1e-9 * np.abs(known).max())
+
+
+@given(problems(max_experts=20, max_features=80), st.sampled_from([0, 1, 100]), st.data())
+def test_codes_under_a_prior_are_the_reference_ones(problem, n_swaps, data):
+    experts, rows = problem
+    n_experts = experts.n_experts
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
+    rule = make_rule(
+        n_experts,
+        max_active=data.draw(st.integers(1, n_experts)),
+        cost=rng.choice([0.0, 0.3], n_experts),
+        n_swaps=n_swaps,
+        n_starts=data.draw(st.sampled_from([1, 3])),
+        prune=data.draw(st.booleans()),
+        prior=make_prior(rng, n_experts, data.draw(st.integers(1, 5))),
+    )
+    codes, exact = (pursue(engine, rows, experts, rule) for engine in (CPU, REFERENCE))
+    assert_same_codes(codes, exact, in_order=n_swaps == 0)

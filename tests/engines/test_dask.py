@@ -9,6 +9,7 @@ import time
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from dynpart import DynamicPartitionModel
 from dynpart.datasets import make_pairs
@@ -16,7 +17,10 @@ from dynpart.engines import PursuitRule, make_engine
 from dynpart.engines.blocks import BlockRows, BlocksEngine
 from dynpart.families import make_family
 from dynpart.learning import Annealed, Task, fit_experts
-from dynpart.sources import cut, is_source, open_data
+from dynpart.opening import open_data
+from dynpart.pursuits import pursue
+from dynpart.rows import Rows
+from dynpart.sources import cut, is_source
 
 dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
@@ -24,6 +28,11 @@ da = pytest.importorskip("dask.array")
 
 INNER = make_engine("reference")
 BLOCK = 40
+
+
+def encoded(data):
+    """The rows as a fit would read them."""
+    return data.encoded(make_family("auto", data.moments))
 
 
 class SlowEngine:
@@ -34,9 +43,9 @@ class SlowEngine:
     def __init__(self, pause=0.05):
         self.pause = pause
 
-    def pursue(self, rows, experts, rule):
+    def pursue(self, *arguments):
         time.sleep(self.pause)
-        return INNER.pursue(rows, experts, rule)
+        return INNER.pursue(*arguments)
 
     def __getattr__(self, name):
         if name.startswith("__"):
@@ -78,11 +87,8 @@ def table():
 def learn(engine, rows, moments, report=None):
     """Two iterations on drawn rows, then two on all of them."""
     return fit_experts(
-        Task(engine, rows, moments, 1, 10),
+        Task(engine, rows, moments, make_family("auto", moments), 10, 4, 1, 10),
         Annealed(floor=5),
-        make_family("auto", moments),
-        n_experts=10,
-        n_iter=4,
         n_init=1,
         seed=3,
         rule=PursuitRule(1, 10, np.zeros(10)),
@@ -92,7 +98,8 @@ def learn(engine, rows, moments, report=None):
 
 @pytest.fixture(scope="module")
 def expected(table):
-    return learn(BlocksEngine(INNER), *BlockRows.scan(cut(table, BLOCK)))
+    blocks = cut(Rows(table), BLOCK)
+    return learn(BlocksEngine(INNER), *BlockRows.scan(blocks, lambda block, index: block))
 
 
 def assert_same(fit, expected):
@@ -100,7 +107,7 @@ def assert_same(fit, expected):
     assert np.array_equal(fit.experts.eta, expected.experts.eta)
     assert np.array_equal(fit.experts.log2_expertise, expected.experts.log2_expertise)
     assert fit.history == expected.history
-    assert fit.score == expected.score
+    assert fit.description == expected.description
 
 
 def learn_on_cluster(table, *, inner=INNER, before_all_rows=None):
@@ -111,7 +118,7 @@ def learn_on_cluster(table, *, inner=INNER, before_all_rows=None):
         if before_all_rows is not None and record.iteration == 1:
             before_all_rows()
 
-    return learn(data.engine, data.rows, data.moments, report)
+    return learn(data.engine, encoded(data), data.moments, report)
 
 
 def test_experts_are_those_of_the_blocks_engine(client, table, expected):
@@ -124,11 +131,12 @@ def test_experts_are_those_of_the_blocks_engine(client, table, expected):
 
 def test_codes_stay_where_the_rows_are(client, table, expected):
     data = open_data(da.from_array(table, chunks=(BLOCK, -1)), INNER)
-    codes = data.engine.pursue(data.rows, expected.experts, PursuitRule(1, 10, np.zeros(10)))
+    rows = encoded(data)
+    codes = pursue(data.engine, rows, expected.experts, PursuitRule(1, 10, np.zeros(10)))
     distributed.wait(codes.parts)
     assert all(client.run(lambda dask_worker: len(dask_worker.data.slow)).values())  # spilled
     held = client.run(lambda dask_worker: set(dask_worker.data)).values()
-    for block, part in zip(data.rows.blocks, codes.parts, strict=True):
+    for block, part in zip(rows.blocks, codes.parts, strict=True):
         assert any({block.key, part.key} <= keys for keys in held)
 
 
@@ -195,8 +203,8 @@ def test_empty_chunks_and_unknown_sizes_are_fine(client, table, expected):
     )
     X._chunks = ((np.nan,) * len(X.chunks[0]), X.chunks[1])
     data = open_data(X, INNER)
-    assert data.rows.sizes.tolist() == [BLOCK] * 20
-    assert_same(learn(data.engine, data.rows, data.moments), expected)
+    assert encoded(data).sizes.tolist() == [BLOCK] * 20
+    assert_same(learn(data.engine, encoded(data), data.moments), expected)
 
 
 def test_columns_in_chunks_are_refused(client, table):
@@ -214,7 +222,57 @@ def test_errors_come_from_the_workers_with_the_block(client, table):
     wrong[130, 2] = 0.5
     data = open_data(da.from_array(wrong, chunks=(BLOCK, -1)), INNER)
     with pytest.raises(ValueError, match="block 3 of X must be binary"):
-        data.check(make_family("bernoulli", data.moments))
+        data.encoded(make_family("bernoulli", data.moments))
+
+
+def fails_at_first(block, flag, block_info=None):
+    """The chunk as it is, but the third one fails as long as there is a file to take away."""
+    if block_info and block_info[0]["chunk-location"][0] == 2 and os.path.exists(flag):
+        os.remove(flag)
+        raise OSError("a disk was away for a moment")
+    return block
+
+
+@pytest.mark.parametrize("kept", [False, True], ids=["lazy", "persisted"])
+def test_a_chunk_that_fails_once_does_not_spoil_later_fits(client, table, tmp_path, kept):
+    flag = tmp_path / "flag"
+    flag.touch()
+    X = da.from_array(table, chunks=(200, -1)).map_blocks(
+        fails_at_first, str(flag), dtype=table.dtype, meta=np.empty((0, 0), table.dtype)
+    )
+    if kept:
+        X = X.persist()
+    model = DynamicPartitionModel(10, max_iter=2, learning=Annealed(floor=5), random_state=0)
+    with pytest.raises(OSError, match="for a moment") as caught:
+        model.fit(X)
+    assert caught.value is not None  # somebody still looks at the error, and at what it holds
+    assert not hasattr(model, "means_")
+    model.fit(X)
+    expected = clone(model).fit(cut(table, 200))
+    np.testing.assert_array_equal(model.means_, expected.means_)
+    np.testing.assert_array_equal(model.transform(X).compute(), expected.transform(table))
+
+
+def fails_again(block, flag):
+    """The chunk as it is, once a file is there; an error before."""
+    if not os.path.exists(flag):
+        raise OSError("no file yet")
+    return block
+
+
+def test_a_chunk_that_fails_each_time_fails_each_time(client, table, tmp_path):
+    """And each time it is really asked for, until it can be read."""
+    flag = tmp_path / "flag"
+    X = da.from_array(table, chunks=(200, -1)).map_blocks(
+        fails_again, str(flag), dtype=table.dtype, meta=np.empty((0, 0), table.dtype)
+    )
+    errors = []
+    for _ in range(2):
+        with pytest.raises(OSError, match="no file yet") as caught:
+            open_data(X, INNER)
+        errors.append(caught.value)
+    flag.touch()
+    assert open_data(X, INNER).moments.n_rows == len(table)
 
 
 def test_without_a_client_the_error_says_how_to_start_one(table):
@@ -264,6 +322,17 @@ def test_encoding_is_lazy_and_chunk_by_chunk(table):
     assert H.chunks == ((200,) * 4, (10,))
     assert H.dtype == np.uint8
     assert np.array_equal(H.compute(scheduler="threads"), model.transform(table))
+    asked = []
+
+    def counted(block):
+        asked.append(len(block))
+        return block
+
+    watched = X.map_blocks(counted, dtype=X.dtype, meta=np.empty((0, 0), X.dtype))
+    later = model.transform(watched)
+    assert not asked
+    later[:300].compute(scheduler="sync")
+    assert asked == [200, 200]
     assert scores.chunks == ((200,) * 4,)
     np.testing.assert_allclose(scores.compute(scheduler="sync"), model.score_samples(table))
     assert model.score(X) == pytest.approx(model.score(table))
@@ -271,3 +340,16 @@ def test_encoding_is_lazy_and_chunk_by_chunk(table):
         model.transform(X[:, :9])
     with pytest.raises(ValueError, match="along rows only"):
         model.transform(X.rechunk((200, 5)))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_what_was_said_of_columns_holds_on_a_cluster(client):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.poisson(3, 60), rng.choice([2, 4, 7], 60), rng.normal(size=60)])
+    said = {0: "count", 1: "categorical"}
+    model = DynamicPartitionModel(3, max_iter=3, random_state=0, columns=said, engine="cpu")
+    D = da.from_array(X, chunks=(20, 3))
+    model.fit(D)
+    assert model.schema_ == model.judge(X)
+    assert model.schema_.levels_of(1) == ("2", "4", "7")
+    np.testing.assert_array_equal(np.asarray(model.transform(D)), model.transform(X))

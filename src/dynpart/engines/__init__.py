@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from dynpart.engines._contract import (
-    FULL_CODE,
     MARGIN,
     Codes,
     CodeSummary,
@@ -13,12 +12,13 @@ from dynpart.engines._contract import (
     Experts,
     Fold,
     GradientSums,
+    OpinionSums,
     PursuitRule,
     ResponsibilitySums,
+    row_log_base,
 )
 
 __all__ = [
-    "FULL_CODE",
     "MARGIN",
     "CodeSummary",
     "Codes",
@@ -26,9 +26,11 @@ __all__ = [
     "Experts",
     "Fold",
     "GradientSums",
+    "OpinionSums",
     "PursuitRule",
     "ResponsibilitySums",
     "make_engine",
+    "row_log_base",
 ]
 
 ENGINES = ("auto", "cpu", "reference", "torch")
@@ -42,7 +44,8 @@ def make_engine(name: str = "auto", n_jobs: int | None = None, device: Any = Non
     name : {"auto", "cpu", "reference", "torch"}
         "cpu" runs compiled kernels on all cores; "reference" is the readable specification in
         NumPy; "torch" works on a GPU, or any other device of torch. "auto" means "torch" where a
-        device is given and "cpu" otherwise.
+        device is given and "cpu" otherwise, or "reference" where NUMBA_DISABLE_JIT=1 turns
+        compilation off.
     n_jobs : int, default=None
         Threads of the CPU engine: None takes what Numba and threadpoolctl allow, -1 all cores.
     device : str or torch.device, default=None
@@ -64,7 +67,7 @@ def make_engine(name: str = "auto", n_jobs: int | None = None, device: Any = Non
         return _torch_engine(device)
     if device is not None:
         raise ValueError(f"device is for engine='torch', got engine={name!r}, device={device!r}")
-    if name in ("auto", "cpu"):
+    if name in ("auto", "cpu") and _compiles(name):
         from joblib import effective_n_jobs
 
         from dynpart.engines.cpu import CpuEngine
@@ -73,6 +76,24 @@ def make_engine(name: str = "auto", n_jobs: int | None = None, device: Any = Non
     from dynpart.engines.reference import ReferenceEngine
 
     return ReferenceEngine()
+
+
+def _compiles(name: str) -> bool:
+    """Whether the CPU engine can run; "auto" does without it, and says so."""
+    from dynpart.compiled import can_compile, say_once
+
+    if can_compile():
+        return True
+    if name == "cpu":
+        raise ImportError(
+            "engine='cpu' is made of compiled kernels, and NUMBA_DISABLE_JIT=1 turns compilation "
+            "off: unset it, or take engine='reference', which is slow"
+        )
+    say_once(
+        "NUMBA_DISABLE_JIT=1 turns compilation off: engine='auto' takes the reference engine, "
+        "which is slow"
+    )
+    return False
 
 
 def _torch_engine(device: Any) -> Engine:

@@ -5,26 +5,26 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
-from typing import Any, Protocol, Self, TypeVar
+from functools import cached_property
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dynpart.arrays import in_order, like, namespace, to_numpy
+from dynpart.amplitudes import Amplitude
+from dynpart.arrays import like, namespace, to_numpy
 from dynpart.composition import expertise_ranks
+from dynpart.engines._charges import Charges
 from dynpart.families import ColumnMoments, Family
+from dynpart.prior import CodePrior
+from dynpart.rows import Rows
 
 Array = NDArray[np.float64]
 
 MARGIN = 1e-3
 """Nats an expert must gain beyond its cost to be activated: below it, gains are rounding."""
-LAYMAN = -1
-"""Place of a layman in the order of what experts gain beyond their cost: the last."""
-LEFT_TO_LAYMAN = 0.1
-"""Share of the variables of which a layman knows more than all experts of a random full code."""
-FULL_CODE = 12
-"""Experts that make a code full, if no other limit is set: these, or a third of all if less."""
+NEARLY = 3.0
+"""Nats by which another type may suit a code less well, if the row is to be tried as one of it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,41 +40,54 @@ class Experts:
         Levels of expertise; only order and ratios matter, so they are kept as logarithms.
     log2_bound : float
         What is known of these levels: all are within plus and minus this, give or take a rounding.
+    amplitude : Amplitude or None
+        Whether gains and offsets of active experts vary from row to row, and how much.
     """
 
     family: Family
     eta: Array
     log2_expertise: Array
     log2_bound: float = math.inf
+    amplitude: Amplitude | None = None
+
+    def __post_init__(self) -> None:
+        wanted = (self.family.n_statistics, *self.log2_expertise.shape)
+        if len(wanted) != 3 or tuple(self.eta.shape) != wanted:
+            raise ValueError(
+                f"opinions and expertise disagree: eta has shape {tuple(self.eta.shape)}, "
+                f"log2_expertise {tuple(self.log2_expertise.shape)}"
+            )
 
     @property
     def n_experts(self) -> int:
         return self.eta.shape[1]
 
+    def check_shapes(self, rows: Rows, *, cost: Any = None, order: Any = None) -> None:
+        """Raise ValueError unless rows, costs and codes have the sizes that kernels rely on."""
+        n_experts, n_features = self.log2_expertise.shape
+        if rows.shape[1] != n_features:
+            raise ValueError(f"rows of shape {rows.shape} do not suit {n_features} variables")
+        if cost is not None and tuple(cost.shape) != (n_experts,):
+            raise ValueError(f"costs of shape {tuple(cost.shape)} do not suit {n_experts} experts")
+        if order is not None and (order.ndim != 2 or len(order) != len(rows)):
+            raise ValueError(f"codes of shape {tuple(order.shape)} do not suit {len(rows)} rows")
+
     def like(self, reference: Any) -> Experts:
         """The same experts as the kind of arrays that `reference` is."""
         eta, log2_expertise = like(self.eta, reference), like(self.log2_expertise, reference)
-        return Experts(self.family.like(reference), eta, log2_expertise, self.log2_bound)
+        family = self.family.like(reference)
+        return Experts(family, eta, log2_expertise, self.log2_bound, self.amplitude)
 
     def equally_sure(self) -> Experts:
         """The same experts, none of whom holds an opinion more firmly than the others."""
         return replace(self, eta=self.family.equally_sure(self.eta))
 
-    def with_layman(self, max_active: int) -> Experts:
-        """The same experts and, as the last, a layman: a guide to a pursuit, no part of a code.
-
-        He thinks what experts think on average, and knows as much of every variable as would leave
-        him a tenth of them beside a full code of experts drawn at random.
-        """
+    def beside(self, background: Experts) -> Experts:
+        """The same experts and, as the last, a background expert."""
         xp = namespace(self.eta)
-        full = max(1, min(max_active, FULL_CODE, self.n_experts / 3))
-        n_above = max(1, round(self.n_experts * (1 - LEFT_TO_LAYMAN ** (1 / full))))
-        mean, variance = self.family.mean(self.eta), self.family.variance(self.eta)
-        opinion = self.family.from_moments(mean.mean(axis=0), variance.mean(axis=0))
-        eta = xp.concatenate([self.eta, opinion[:, None]], axis=1)
-        # Ties go to the lowest index, so he comes right behind the expert whose level this is.
-        level = in_order(self.log2_expertise)[self.n_experts - n_above][None]
-        return replace(self, eta=eta, log2_expertise=xp.concatenate([self.log2_expertise, level]))
+        eta = xp.concatenate([self.eta, background.eta], axis=1)
+        levels = xp.concatenate([self.log2_expertise, background.log2_expertise])
+        return replace(self, eta=eta, log2_expertise=levels)
 
     @cached_property
     def ranks(self) -> NDArray[np.int32]:
@@ -98,13 +111,19 @@ class PursuitRule:
     cost : ndarray of shape (n_experts,)
         Nats each expert must earn to be active, the activation cost.
     smoothed : bool
-        Score codes by the smoothed composition (eq. 4) instead of the hard one (eq. 2).
+        Score codes by the smoothed composition (eq. 4) instead of the hard one (eq. 2). Such codes
+        are greedy: no further starts, no refinement.
     n_starts : int
-        Pursuits of a row, each begun with another expert; only under the hard rule.
+        Pursuits of a row, each begun with another expert; the best code is kept.
     n_swaps : int
-        Passes that take out each active expert in turn and put back the best, or none.
+        Most rounds of the refinement after each pursuit, which exchanges, drops and adds experts;
+        0 for none.
     prune : bool
         Take out experts that later ones made useless.
+    prior : CodePrior, optional
+        What refined codes are chosen by beside likelihood and costs: log P(h) of the type of row
+        that suits the code best. A pursuit itself knows of likelihood and costs only, since begun
+        under the prior it ends too early. None counts all codes as equally probable.
     """
 
     min_active: int
@@ -114,10 +133,54 @@ class PursuitRule:
     n_starts: int = 1
     n_swaps: int = 0
     prune: bool = False
+    prior: CodePrior | None = None
 
     def __post_init__(self) -> None:
-        if self.smoothed and self.n_starts > 1:
-            raise ValueError(f"n_starts must be 1 under the smoothed rule, got {self.n_starts}")
+        if min(self.min_active, self.max_active) < 1:
+            raise ValueError(
+                "min_active and max_active must be at least 1, got "
+                f"{self.min_active} and {self.max_active}"
+            )
+        if self.prior is not None and self.prior.n_experts != len(self.cost):
+            raise ValueError(
+                f"a prior over codes of {self.prior.n_experts} experts does not suit "
+                f"{len(self.cost)} experts"
+            )
+        if self.smoothed and (self.n_starts > 1 or self.n_swaps or self.prune):
+            raise ValueError(
+                "codes of the smoothed rule are greedy: n_starts must be 1, n_swaps 0 and prune "
+                f"False, got n_starts={self.n_starts}, n_swaps={self.n_swaps}, prune={self.prune}"
+            )
+
+    @cached_property
+    def charges(self) -> Charges:
+        """What codes are charged for."""
+        return Charges.of(self.cost, self.prior)
+
+    def check_background(self, background: Experts | None) -> None:
+        """Raise ValueError if codes are to be refined and nobody guides the refinement."""
+        if self.n_swaps and background is None:
+            raise ValueError(f"n_swaps={self.n_swaps} needs a background expert: dynpart.pursuits")
+
+
+def check_hard(rule: PursuitRule) -> None:
+    """Raise ValueError if codes with gains and offsets are to be smoothed, or to know a prior."""
+    if rule.smoothed or rule.prior is not None:
+        raise ValueError(
+            "codes with amplitudes are those of the hard rule and their likelihood: smoothed must "
+            f"be False and prior None, got smoothed={rule.smoothed}, prior={rule.prior!r}"
+        )
+
+
+def check_newton(experts: Experts) -> None:
+    """Raise ValueError unless opinions of this family may move by Newton's method."""
+    if not experts.family.allows_newton:
+        raise ValueError(f"Newton's method is for binary columns, found {experts.family.name}")
+
+
+def n_weakest(n_active: Any) -> Any:
+    """How many experts of a code are looked at beside the background expert: a third."""
+    return -(-n_active // 3)
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,27 +189,39 @@ class CodeSummary:
 
     Attributes
     ----------
-    n_rows : int
+    n_rows : float
+        Rows, each counted as often as it weighs.
     usage : ndarray of shape (n_experts,)
-        Number of rows in which each expert is active.
+        Number of rows, counted likewise, in which each expert is active.
     log_likelihood : float
-        Sum of log P(x | h) under the hard composition.
+        Sum of log P(x | h) under the hard composition, counted likewise.
+    log_base : float
+        The part of it that no expert can change: the sum of b(x).
     """
 
-    n_rows: int
-    usage: NDArray[np.int64]
+    n_rows: float
+    usage: NDArray
     log_likelihood: float
+    log_base: float = 0.0
 
     def __add__(self, other: CodeSummary) -> CodeSummary:
         return CodeSummary(
             self.n_rows + other.n_rows,
             self.usage + other.usage,
             self.log_likelihood + other.log_likelihood,
+            self.log_base + other.log_base,
         )
 
     def to_numpy(self) -> CodeSummary:
         """The same summary off the GPU."""
-        return CodeSummary(self.n_rows, to_numpy(self.usage), float(self.log_likelihood))
+        usage = to_numpy(self.usage)
+        return CodeSummary(self.n_rows, usage, float(self.log_likelihood), float(self.log_base))
+
+
+def row_log_base(rows: Rows, family: Family) -> Any:
+    """Sums of b(x) over the variables of each row, shape (n_rows,), or 0.0."""
+    base = family.log_base(rows.values)
+    return base if isinstance(base, float) else base.sum(axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,10 +234,16 @@ class Codes:
         Indices of experts, padded with -1.
     log_likelihood : ndarray of shape (n_rows,)
         Log P(x | h) under the hard composition, whichever rule found the code.
+    log_base : ndarray of shape (n_rows,) or 0.0
+        The part of it that no expert can change: b(x).
+    weight : ndarray of shape (n_rows,) or None
+        Of the rows.
     """
 
     order: NDArray[np.integer]
     log_likelihood: Array
+    log_base: Array | float = 0.0
+    weight: Array | None = None
 
     @property
     def n_active(self) -> NDArray[np.int64]:
@@ -171,17 +252,46 @@ class Codes:
     @classmethod
     def joined(cls, parts: Sequence[Codes]) -> Codes:
         """The codes of one part of the rows after the other."""
-        order = np.concatenate([part.order for part in parts])
-        return cls(order, np.concatenate([part.log_likelihood for part in parts]))
+        order, log_likelihood = (
+            np.concatenate([getattr(part, name) for part in parts])
+            for name in ("order", "log_likelihood")
+        )
+        bases = [part.log_base for part in parts]
+        log_base = 0.0 if isinstance(bases[0], float) else np.concatenate(bases)
+        weights = [part.weight for part in parts if part.weight is not None]
+        weight = np.concatenate(weights) if weights else None
+        return cls(order, log_likelihood, log_base, weight)
 
-    def or_better(self, other: Codes, cost: Array) -> Codes:
-        """Of each row this code, or the other where it explains more beyond its cost."""
-        better = other._worth(cost) > self._worth(cost) + MARGIN
+    def __sizeof__(self) -> int:
+        """Memory of the codes, by which a cluster decides what goes to disk."""
+        return int(self.order.nbytes + self.log_likelihood.nbytes)
+
+    def __getitem__(self, rows: slice) -> Codes:
+        base = self.log_base if isinstance(self.log_base, float) else self.log_base[rows]
+        weight = None if self.weight is None else self.weight[rows]
+        return Codes(self.order[rows], self.log_likelihood[rows], base, weight)
+
+    def of_rows(self, rows: Rows, family: Family) -> Codes:
+        """The codes with what `rows` say themselves: b(x), and what they weigh."""
+        base = row_log_base(rows, family)
+        return Codes(self.order, self.log_likelihood + base, base, rows.weight)
+
+    def with_code(self, rows: Any, code: NDArray[np.int64]) -> Codes:
+        """The same codes, but some rows have this one, under which their likelihood is one."""
+        order, log_likelihood = self.order.copy(), self.log_likelihood.copy()
+        order[rows] = -1
+        order[rows, : len(code)] = code
+        log_likelihood[rows] = 0.0
+        return replace(self, order=order, log_likelihood=log_likelihood)
+
+    def or_better(self, other: Codes, charges: Charges) -> Codes:
+        """Of each row this code, or the other where it explains more beyond its charges."""
+        better = other._worth(charges) > self._worth(charges) + MARGIN
         order = np.where(better[:, None], other.order, self.order)
         return Codes(order, np.where(better, other.log_likelihood, self.log_likelihood))
 
-    def _worth(self, cost: Array) -> Array:
-        return self.log_likelihood - np.append(cost, 0.0)[self.order].sum(axis=1)
+    def _worth(self, charges: Charges) -> Array:
+        return self.log_likelihood + charges.of_types(self.order).max(axis=1)
 
     def active(self, n_experts: int) -> NDArray[np.bool_]:
         """The binary codes h, shape (n_rows, n_experts)."""
@@ -191,9 +301,17 @@ class Codes:
         return h
 
     def summary(self, n_experts: int) -> CodeSummary:
-        used = self.order[self.order >= 0]
-        usage = np.bincount(used, minlength=n_experts)
-        return CodeSummary(len(self.order), usage, float(self.log_likelihood.sum()))
+        """What the learner needs to know of these codes."""
+        rows, steps = np.nonzero(self.order >= 0)
+        base = self.log_base + np.zeros(len(self.order))
+        if self.weight is None:
+            usage = np.bincount(self.order[rows, steps], minlength=n_experts)
+            n_rows, sums = len(self.order), (self.log_likelihood.sum(), base.sum())
+        else:
+            usage = np.bincount(self.order[rows, steps], self.weight[rows], minlength=n_experts)
+            n_rows = self.weight.sum()
+            sums = self.weight @ self.log_likelihood, self.weight @ base
+        return CodeSummary(float(n_rows), usage, float(sums[0]), float(sums[1]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,42 +355,19 @@ class ResponsibilitySums(RowSums):
         return self.array[1:]
 
 
-class SomeCodes(Protocol):
-    """Codes of any engine, as far as pursuits of the same rows are compared."""
+class OpinionSums(RowSums):
+    """Sums over rows of the derivatives by an opinion (appendix A.1.2), (n_experts, n_features).
 
-    def or_better(self, other: Self, cost: Array) -> Self:
-        """Of each row this code, or the other where it explains more beyond its cost."""
-
-
-C = TypeVar("C", bound=SomeCodes)
-
-
-def best_of_starts(
-    pursue_from: Callable[[Experts, PursuitRule, int], C], experts: Experts, rule: PursuitRule
-) -> C:
-    """Pursue the same rows from several beginnings and keep the best code of each row.
-
-    The paper begins with the expert that explains most alone. Experts who know a part well may be
-    overlooked that way: alone, each has to explain what others will explain better. Where swaps
-    follow, a layman begins instead. Experts join him for what they know better, and the first swap
-    gives his seat to the best of them, since nobody could pay for him. Further pursuits begin as
-    the paper does, and with the second best expert, and so on.
-
-    Parameters
-    ----------
-    pursue_from : callable
-        Takes experts, a rule and the place of the first expert in the order of what each gains
-        alone: 0 for the best, `LAYMAN` for the last.
-    experts : Experts
-    rule : PursuitRule
+    The first derivative, and minus the second: of a binary variable the square of the first.
     """
-    places = range(min(rule.n_starts, experts.n_experts))
-    starts = [(experts, rule, place) for place in places]
-    if rule.n_swaps and not rule.smoothed:
-        unpayable = replace(rule, cost=np.append(rule.cost, np.inf))
-        starts = [(experts.with_layman(rule.max_active), unpayable, LAYMAN), *starts[:-1]]
-    codes = (pursue_from(*start) for start in starts)
-    return reduce(lambda best, other: best.or_better(other, rule.cost), codes)
+
+    @property
+    def first(self) -> Array:
+        return self.array[0]
+
+    @property
+    def second(self) -> Array:
+        return self.array[1]
 
 
 Fold = Callable[..., tuple[Any, ...]]
@@ -286,7 +381,7 @@ class NumpyEngine:
         """The function as it is."""
         return fold
 
-    def hold(self, rows: NDArray) -> NDArray:
+    def hold(self, rows: Rows) -> Rows:
         """The rows as they are."""
         return rows
 
@@ -294,12 +389,18 @@ class NumpyEngine:
         """The moments as they are."""
         return moments
 
+    def take(self, rows: Rows, indices: NDArray[np.intp]) -> Rows:
+        """The rows with these indices."""
+        return rows[indices]
+
 
 class Engine(Protocol):
     """Where rows are touched: three operations over rows, and a way to take some of them.
 
-    `rows` and codes are whatever the engine likes; callers only hand them back. Codes must offer
-    ``summary(n_experts)``. Sums of two sets of rows add up to the sums of both.
+    `rows` are :class:`~dynpart.rows.Rows`, or blocks of them that the engine knows how to read;
+    codes are whatever the engine likes: callers only hand them back. Codes must offer
+    ``summary(n_experts)``. Sums of two sets of rows add up to the sums of both. A value that was
+    not observed adds nothing to any likelihood or sum, and a row adds as often as it weighs.
     """
 
     name: str
@@ -327,11 +428,19 @@ class Engine(Protocol):
     def take(self, rows: Any, indices: NDArray[np.intp]) -> Any:
         """The rows with these indices."""
 
-    def pursue(self, rows: Any, experts: Experts, rule: PursuitRule) -> Codes:
-        """Codes of all rows by likelihood matching pursuit (section 2.1)."""
+    def pursue(
+        self, rows: Any, experts: Experts, rule: PursuitRule, background: Experts | None = None
+    ) -> Any:
+        """Codes of all rows by likelihood matching pursuit (section 2.1).
 
-    def gradient_sums(self, rows: Any, experts: Experts, codes: Codes) -> GradientSums:
+        A refinement (``rule.n_swaps``) is guided by a background expert, a model of one expert.
+        """
+
+    def gradient_sums(self, rows: Any, experts: Experts, codes: Any) -> GradientSums:
         """Evidence for more or less expertise (appendix A), given the codes."""
 
-    def responsibility_sums(self, rows: Any, experts: Experts, codes: Codes) -> ResponsibilitySums:
+    def responsibility_sums(self, rows: Any, experts: Experts, codes: Any) -> ResponsibilitySums:
         """Sums for the expert update (eq. 5 and 6), given the codes."""
+
+    def opinion_sums(self, rows: Any, experts: Experts, codes: Any) -> OpinionSums:
+        """Sums for Newton's method (appendix B), given the codes, in families that allow it."""

@@ -4,27 +4,29 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from dynpart.compiled import compiled
 from dynpart.engines._cpu_pursuit import (
+    FIRST,
     TILE,
     add_rows,
-    first_expert,
+    begin_with,
+    best_expert,
     pursue_row,
-    take_over,
 )
-from dynpart.engines._cpu_refine import new_refinement, refine_row
+from dynpart.engines._cpu_refine import finish_row, new_refinement
 
 _u = np.uintp  # see _cpu_pursuit
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def tabulate(T, row, n, lo, hi, theta, log_partition, offsets, table):
     """Log-densities of variables lo to hi of n rows, under all experts, float64 rounded to float32.
 
     Parameters
     ----------
     T : ndarray of shape (n_statistics, n_rows, n_features)
+        NaN where nothing was observed: there all experts have density one.
     row : int
         The first row.
     theta : ndarray of shape (n_statistics, n_features, n_lanes)
@@ -39,6 +41,10 @@ def tabulate(T, row, n, lo, hi, theta, log_partition, offsets, table):
         d = _u(variable)
         for number in range(n):
             i, at = _u(row + number), offsets[_u(number), d]
+            if np.isnan(T[0, i, d]):
+                for k in range(n_lanes):
+                    table[_u(at + k)] = 0.0
+                continue
             if n_statistics == 2:
                 x, y = T[0, i, d], T[1, i, d]
                 for k in range(n_lanes):
@@ -55,25 +61,35 @@ def tabulate(T, row, n, lo, hi, theta, log_partition, offsets, table):
                 table[_u(at + k)] = scratch[k]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def sum_all(gains, offsets, table):
     """gains[0] = sums over all variables: the gains over no expert at all."""
     gains[:] = 0.0
     for lo in range(0, offsets.size, TILE):
-        add_rows(gains, 0, lo, min(lo + TILE, offsets.size), offsets, table)
+        add_rows(gains, FIRST, lo, min(lo + TILE, offsets.size), offsets, table)
 
 
-@njit(cache=True, nogil=True)
+@compiled
+def find_largest(offsets, table, n_experts, top):
+    """Largest log-density of each variable under any expert."""
+    for d in range(offsets.size):
+        most = table[_u(offsets[d])]
+        for k in range(1, n_experts):
+            most = max(most, table[_u(offsets[d] + k)])
+        top[d] = most
+
+
+@compiled
 def pursue(
-    T, lo, hi, block, theta, log_partition, rank, rank_by_expert, rule, place, table, order, loglik
+    T, lo, hi, block, theta, log_partition, rank, rank_by_expert, keys, rule, table, order, loglik
 ):
     """Codes of rows lo to hi, `block` rows at a time in `table`, which has room for them."""
     n_features, n_lanes = rank.shape
-    _, max_active, _, cost, n_swaps, prune = rule
-    scratch = new_refinement(cost.size, rank)
-    work = scratch[0]
-    active = work[2]
-    owner_rank, owner_log = work[3]
+    _, max_active, _, cost, n_swaps, _, _, _ = rule
+    scratch = new_refinement(rank, keys, rule)
+    work, alone, top = scratch[0], scratch[2][1], scratch[5][0]
+    code = np.empty(max_active, np.int64)
+    asleep = np.zeros(cost.size, np.bool_)
     all_offsets = np.arange(block * n_features).reshape(block, n_features) * n_lanes
     gains = np.empty((1, n_lanes))
     for begin in range(lo, hi, block):
@@ -82,18 +98,18 @@ def pursue(
         for i in range(n):
             row = begin + i
             offsets = all_offsets[i]
-            sum_all(gains, offsets, table)
-            j = first_expert(gains, 0, cost, place, active)
-            score = gains[0, j]
-            order[row, 0] = j
-            owner_rank[:] = cost.size
-            owner_log[:] = 0
+            sum_all(alone, offsets, table)
+            j = best_expert(alone, FIRST, cost, asleep)[0]
+            total = alone[0, j]
+            code[0] = j
             if max_active > 1 or n_swaps:
-                take_over(j, gains, 0, offsets, table, rank, rank_by_expert, work)
-            loglik[row] = pursue_row(
-                gains, 0, score, offsets, table, rank, rank_by_expert, rule, order, row, work
+                begin_with(j, gains, FIRST, alone, offsets, table, rank, rank_by_expert, work)
+            total = pursue_row(
+                gains, FIRST, total, offsets, table, rank, rank_by_expert, rule, code, work
             )
-            if n_swaps or prune:
-                loglik[row] = refine_row(
-                    order[row], gains, 0, offsets, table, rank, rank_by_expert, rule, scratch
-                )
+            if n_swaps:
+                find_largest(offsets, table, cost.size, top)
+            loglik[row] = finish_row(
+                code, total, gains, FIRST, offsets, table, rank, rank_by_expert, rule, scratch
+            )
+            order[row] = code

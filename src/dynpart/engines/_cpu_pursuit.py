@@ -10,9 +10,8 @@ nothing but the row and the experts: so it gets the same code in any batch, by a
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from dynpart.engines._contract import LAYMAN
+from dynpart.compiled import compiled, in_place, inlined
 from dynpart.engines._cpu_vectors import (
     PLACES,
     add_changes_1,
@@ -29,10 +28,13 @@ from dynpart.engines._cpu_vectors import (
 TILE = 64
 """Variables whose terms are summed in float32 before the sum enters a gain in float64."""
 
+FIRST = np.int64(0)
+"""The only row of an array; as a literal it would be compiled for once more."""
+
 _u = np.uintp  # an unsigned index spares the test for "counted from the end", and so vectorises
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def positions(flags, found):
     """Where flags (uint8, 0 or 1, a multiple of 8 of them) are set; returns how many.
 
@@ -41,7 +43,7 @@ def positions(flags, found):
     return list_flags(flags, flags.size // 8, PLACES, found)
 
 
-@njit(cache=True, nogil=True)
+@in_place
 def add_rows(gains, i, lo, hi, offsets, table):
     """gains[i] += rows of the flat table that begin at offsets[lo:hi]."""
     n_lanes = gains.shape[1]
@@ -58,7 +60,7 @@ def add_rows(gains, i, lo, hi, offsets, table):
         add_rows_1(gains, at, k, lo, hi, offsets, table)
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def add_changes(gains, i, m, sign, wins, offsets, old, new, new_at, table, rank):
     """Change gains[i] as m variables pass from an owner to a better one (sign -1: and back).
 
@@ -102,7 +104,14 @@ def add_changes(gains, i, m, sign, wins, offsets, old, new, new_at, table, rank)
             )  # fmt: skip
 
 
-@njit(cache=True, nogil=True)
+@inlined
+def copy_row(target, i, source, j):
+    """target[i] = source[j], without the copy that an assignment makes first."""
+    for k in range(target.shape[1]):
+        target[i, k] = source[j, k]
+
+
+@inlined
 def best_expert(gains, i, cost, active):
     """The inactive expert that gains most beyond its cost, lowest index first, and how much."""
     best = -1
@@ -115,21 +124,16 @@ def best_expert(gains, i, cost, active):
     return best, most
 
 
-@njit(cache=True, nogil=True)
+@in_place
 def first_expert(gains, i, cost, place, active):
-    """The expert in this place of the order of gains beyond cost, from 0; `active` is scratch.
-
-    The layman, who has place LAYMAN, is the last expert.
-    """
-    if place == LAYMAN:
-        return cost.size - 1
+    """The expert in this place of the order of gains beyond cost, from 0; `active` is scratch."""
     active[:] = False
     for _ in range(place):
         active[best_expert(gains, i, cost, active)[0]] = True
     return best_expert(gains, i, cost, active)[0]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def new_work(n_experts, n_features, rank):
     """Scratch for one row: flags, variables won, active experts, owners old and new."""
     return (
@@ -141,9 +145,9 @@ def new_work(n_experts, n_features, rank):
     )
 
 
-@njit(cache=True, nogil=True)
+@in_place
 def take_over(j, gains, i, offsets, table, rank, rank_by_expert, work):
-    """Let expert j own the variables it wins, and bring all gains up to date; returns how many."""
+    """Let expert j own the variables it wins, and bring all gains up to date."""
     flags, wins, _, owners, heirs = work
     owner_rank, owner_log = owners
     new_log = heirs[1]
@@ -152,31 +156,39 @@ def take_over(j, gains, i, offsets, table, rank, rank_by_expert, work):
         flags[d] = rank_by_expert[_u(j), d] < owner_rank[d]
     m = positions(flags, wins)
     for q in range(m):
-        d = wins[q]
-        new_log[_u(d)] = table[_u(offsets[_u(d)] + j)]
+        at = _u(wins[q])
+        new_log[at] = table[_u(offsets[at] + j)]
     new = rank_by_expert.reshape(-1), new_log
     add_changes(gains, i, m, 1.0, wins, offsets, owners, new, j * n_features, table, rank)
-    for d in range(n_features):
-        owner_rank[d] = min(owner_rank[d], rank_by_expert[_u(j), d])
-    for d in range(n_features):
-        before, after = owner_log[d], new_log[d]
-        owner_log[d] = after if flags[d] else before
-    return m
+    for q in range(m):
+        at = _u(wins[q])
+        owner_rank[at] = rank_by_expert[_u(j), at]
+        owner_log[at] = new_log[at]
 
 
-@njit(cache=True, nogil=True)
-def pursue_row(gains, i, total, offsets, table, rank, rank_by_expert, rule, order, row, work):
+@in_place
+def begin_with(j, gains, i, alone, offsets, table, rank, rank_by_expert, work):
+    """Let expert j own everything: gains[i] become those over it, `alone` are those over nobody."""
+    owner_rank, owner_log = work[3]
+    owner_rank[:] = rank_by_expert.shape[0]
+    owner_log[:] = 0
+    copy_row(gains, i, alone, FIRST)
+    take_over(j, gains, i, offsets, table, rank, rank_by_expert, work)
+
+
+@in_place
+def pursue_row(gains, i, total, offsets, table, rank, rank_by_expert, rule, code, work):
     """Activate experts after the first, which owns everything, until none earns its cost.
 
     Parameters
     ----------
     gains : ndarray of shape (n, n_lanes)
-        gains[i] holds the gains of all experts over the first one; if there are to be swaps, it
+        gains[i] holds the gains of all experts over the first one; if the code is to be refined, it
         holds those over the code in the end.
     total : float
         Log-likelihood of the first expert alone.
-    order : ndarray of shape (n_rows, max_active)
-        order[row] begins with the first expert; the others are filled in as they are activated.
+    code : ndarray of shape (max_active,)
+        Begins with the first expert; the others are filled in as they are activated.
     work : tuple
         Scratch, in which the owners are those of the first expert. Rank 0 where all experts agree
         keeps variables out of it on which nothing is to be gained.
@@ -186,10 +198,12 @@ def pursue_row(gains, i, total, offsets, table, rank, rank_by_expert, rule, orde
     total : float
         Log-likelihood of the code.
     """
-    min_active, max_active, margin, cost, n_swaps, _ = rule
+    min_active, max_active, margin, cost, n_swaps, _, _, _ = rule
     active = work[2]
     active[:] = False
-    active[order[row, 0]] = True
+    active[code[0]] = True
+    for step in range(1, code.size):
+        code[step] = -1
     n_active = 1
     while n_active < max_active:
         j, most = best_expert(gains, i, cost, active)
@@ -197,8 +211,17 @@ def pursue_row(gains, i, total, offsets, table, rank, rank_by_expert, rule, orde
             break
         total += gains[i, j]
         active[j] = True
-        order[row, n_active] = j
+        code[n_active] = j
         n_active += 1
         if n_active < max_active or n_swaps:
             take_over(j, gains, i, offsets, table, rank, rank_by_expert, work)
     return total
+
+
+@in_place
+def count_active(code):
+    """Experts of a code, which is padded with -1."""
+    n_active = 0
+    while n_active < code.size and code[n_active] >= 0:
+        n_active += 1
+    return n_active

@@ -1,99 +1,155 @@
-"""Compiled refinement of hard codes: each active expert is dropped, replaced or kept.
+"""Compiled refinement of hard codes: experts are exchanged, dropped and added until none should be.
 
 Taking an expert out touches the variables it owns and no others: they fall to their heirs, the
-second best of the active experts. A pass over all experts so costs about as much as one expert that
-takes over every variable.
+second best of the active experts. A round over all experts so costs about as much as one expert
+that takes over every variable.
 """
 
 # mypy: allow-untyped-defs, disable-error-code="unreachable"
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from dynpart.compiled import compiled, in_place, inlined
+from dynpart.engines._contract import NEARLY
+from dynpart.engines._contract import n_weakest as plain_n_weakest
+from dynpart.engines._cpu_charges import (
+    add_up,
+    best_type,
+    change_costs,
+    change_values,
+    new_account,
+    open_account,
+    reconsider_type,
+    second_type,
+    take_type,
+)
 from dynpart.engines._cpu_pursuit import (
+    FIRST,
+    TILE,
     add_changes,
+    add_rows,
+    begin_with,
     best_expert,
+    copy_row,
+    count_active,
+    first_expert,
     new_work,
     positions,
+    pursue_row,
     take_over,
 )
+
+n_weakest = inlined(plain_n_weakest)
+
+NOBODY = np.int64(-1)
+"""Stands for the background expert where there is none."""
 
 _u = np.uintp  # see _cpu_pursuit
 
 
-@njit(cache=True, nogil=True)
-def new_refinement(n_experts, rank):
-    """Scratch of `refine_row`: that of a pursuit, owners, heirs, and gains without an expert.
+@compiled
+def new_refinement(rank, keys, rule):
+    """Scratch of `finish_row`.
 
-    The last are flags for variables on which all experts agree: they are left to nobody.
+    That of a pursuit; owners and heirs; gains without an expert, and of experts alone; two codes;
+    flags for variables on which all experts agree (they are left to nobody); the largest
+    log-density of each variable under any expert, which callers fill in if codes are refined, a
+    list of variables, what each expert earns, and the ranks of an expert whom nobody beats; keys of
+    all experts, of owners and of heirs; what the code is charged for.
     """
     n_features, n_lanes = rank.shape
+    max_active = rule[1]
+    n_experts = len(keys)
     return (
         new_work(n_experts, n_features, rank),
-        np.empty(n_features, rank.dtype),
-        np.empty(n_features, rank.dtype),
-        np.empty((1, n_lanes)),
+        (np.empty(n_features, rank.dtype), np.empty(n_features, rank.dtype)),
+        (np.empty((1, n_lanes)), np.empty((1, n_lanes))),
+        (np.empty(max_active, np.int64), np.empty(max_active, np.int64)),
         np.zeros(n_features, np.bool_),
+        (
+            np.empty(n_features, np.float32),
+            np.empty(n_features, np.int64),
+            np.empty(n_experts),
+            np.zeros(n_features, rank.dtype),
+        ),
+        (keys, np.empty(n_features, keys.dtype), np.empty(n_features, keys.dtype)),
+        new_account(rule[7]),
     )
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def opinion(k, nobody, offset, table):
     """Log-density of a variable under expert k, zero if k is nobody."""
     return table[_u(offset) + _u(k)] if k < nobody else np.float32(0)
 
 
-@njit(cache=True, nogil=True)
-def find_owners(code, rank_by_expert, scratch):
-    """Find the best (owner) and second best (heir) of the code's experts for every variable."""
-    (_, _, _, (owner_rank, _), (heir_rank, _)), owner, heir, _, agreed = scratch
-    nobody = owner.dtype.type(rank_by_expert.shape[0])
-    owner_rank[:] = nobody
-    heir_rank[:] = nobody
-    owner[:] = nobody
-    heir[:] = nobody
-    for step in range(code.size):
-        if code[step] < 0:
-            continue
-        j = _u(code[step])
-        expert = owner.dtype.type(j)
-        for d in range(owner.size):
-            r = rank_by_expert[j, d]
-            first, second = r < owner_rank[d], r < heir_rank[d]
-            heir[d] = owner[d] if first else expert if second else heir[d]
-            heir_rank[d] = owner_rank[d] if first else r if second else heir_rank[d]
-            owner[d] = expert if first else owner[d]
-            owner_rank[d] = r if first else owner_rank[d]
+@inlined
+def join_owners(k, keys, owner_key, heir_key):
+    """Let expert k be the owner or heir of the variables where it is the best or second best."""
+    j = _u(k)
+    for d in range(owner_key.size):
+        key, best = keys[j, d], owner_key[d]
+        heir_key[d] = min(heir_key[d], max(best, key))
+        owner_key[d] = min(best, key)
+
+
+@in_place
+def find_owners(code, n_active, background, scratch):
+    """Find the best (owner) and second best (heir) of the active experts for every variable."""
+    (_, _, _, (owner_rank, _), (heir_rank, _)), (owner, heir), _, _, agreed, _, _, _ = scratch
+    keys, owner_key, heir_key = scratch[6]
+    half = 4 * keys.itemsize
+    nobody = keys.dtype.type(len(keys))
+    lower = keys.dtype.type((1 << half) - 1)
+    owner_key[:] = (nobody << half) | nobody
+    heir_key[:] = (nobody << half) | nobody
+    for step in range(n_active):
+        join_owners(code[step], keys, owner_key, heir_key)
+    if background >= 0:
+        join_owners(background, keys, owner_key, heir_key)
     for d in range(owner.size):
-        owner[d] = nobody if agreed[d] else owner[d]
-        owner_rank[d] = 0 if agreed[d] else owner_rank[d]
+        owner[d] = nobody if agreed[d] else owner_key[d] & lower
+        owner_rank[d] = 0 if agreed[d] else owner_key[d] >> half
+        heir[d] = heir_key[d] & lower
+        heir_rank[d] = heir_key[d] >> half
 
 
-@njit(cache=True, nogil=True)
+@in_place
 def read_opinions(offsets, table, scratch):
     """Read the owners' opinions; where all experts agree, anybody's."""
-    (_, _, _, (_, owner_log), _), owner, _, _, agreed = scratch
+    (_, _, _, (_, owner_log), _), (owner, _), _, _, agreed, _, _, _ = scratch
     for d in range(owner.size):
         k = 0 if agreed[d] else owner[d]
         owner_log[d] = table[_u(offsets[d]) + _u(k)]
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def find_heirs(j, nobody, offsets, table, scratch):
-    """List the variables of expert j and what their heirs think of them; returns how many."""
-    (flags, owned, _, _, (_, heir_log)), owner, heir, _, _ = scratch
+    """List the variables of expert j and what their heirs think of them.
+
+    Returns
+    -------
+    m : int
+        How many variables.
+    earned : float
+        How much more likely j finds them than the heirs do.
+    """
+    (flags, owned, _, (_, owner_log), (_, heir_log)), (owner, heir), _, _, _, _, _, _ = scratch
     j = owner.dtype.type(j)
     for d in range(owner.size):
         flags[d] = owner[d] == j
     m = positions(flags, owned)
+    earned = 0.0
     for q in range(m):
         at = _u(owned[q])
-        heir_log[at] = opinion(heir[at], nobody, offsets[at], table)
-    return m
+        its = opinion(heir[at], nobody, offsets[at], table)
+        heir_log[at] = its
+        earned += owner_log[at] - its
+    return m, earned
 
 
-@njit(cache=True, nogil=True)
+@inlined
 def bequeath(m, work):
     """Leave m variables, those that `find_heirs` has listed, to their heirs."""
     _, owned, _, (owner_rank, owner_log), (heir_rank, heir_log) = work
@@ -103,133 +159,385 @@ def bequeath(m, work):
         owner_log[d] = heir_log[d]
 
 
-@njit(cache=True, nogil=True)
-def gains_over_code(code, gains, i, offsets, table, rank, rank_by_expert, scratch):
-    """Set gains[i] to the gains of all experts over those of a code."""
-    (_, listed, _, owners, _), _, _, _, _ = scratch
-    find_owners(code, rank_by_expert, scratch)
+@in_place
+def gains_over_code(code, n_active, gains, i, offsets, table, rank, rank_by_expert, scratch):
+    """Set gains[i] to the gains of all experts over those of a code, and find its owners."""
+    (_, listed, _, owners, _), _, _, _, _, (_, _, _, unbeaten), _, _ = scratch
+    find_owners(code, n_active, NOBODY, scratch)
     read_opinions(offsets, table, scratch)
     # As if every owner lost its variable to an expert of the same opinion that nobody beats.
-    unbeaten = np.zeros_like(owners[0])
     n_features = offsets.size
     for d in range(n_features):
         listed[d] = d
     gains[i] = 0.0
     new = unbeaten, owners[1]
-    add_changes(gains, i, n_features, -1.0, listed, offsets, owners, new, 0, table, rank)
+    add_changes(gains, i, n_features, -1.0, listed, offsets, owners, new, FIRST, table, rank)
 
 
-@njit(cache=True, nogil=True)
-def swap_experts(code, gains, i, offsets, table, rank, rank_by_expert, rule, scratch):
-    """Drop, replace or keep each active expert in turn, until a whole round has changed nothing."""
-    min_active, _, margin, cost, n_swaps, _ = rule
-    work, _, _, without, _ = scratch
-    _, owned, active, owners, heirs = work
-    active[:] = False
-    n_active = 0
-    for step in range(code.size):
-        if code[step] >= 0:
-            active[code[step]] = True
+@in_place
+def leave(j, gains, i, offsets, table, rank, rank_by_expert, scratch):
+    """Take out expert j, bring all gains up to date."""
+    work = scratch[0]
+    _, owned, _, owners, heirs = work
+    m, _ = find_heirs(j, rank_by_expert.shape[0], offsets, table, scratch)
+    add_changes(gains, i, m, -1.0, owned, offsets, heirs, owners, FIRST, table, rank)
+    bequeath(m, work)
+
+
+@inlined
+def may_stay(j, m, most, earned, gains, i, offsets, table, rank, rule, scratch):
+    """Whether nobody can replace expert j, found out from few of the m variables it owns.
+
+    Without j, a variable adds no more to the gain of anybody than the largest log-density exceeds
+    the heir's. Variables where that is little are left out, and counted with this bound.
+
+    Parameters
+    ----------
+    most : float
+        Largest gain of an inactive expert over the whole code, beyond its cost.
+    earned : float
+        What j adds to the log-likelihood, beyond its cost.
+    """
+    margin, (cost, _, _, active) = rule[2], scratch[7]
+    (_, owned, _, owners, heirs), _, (without, _), _, _, (top, rare, _, _), _, _ = scratch
+    heir_log = heirs[1]
+    enough = (earned - most) / (2 * m)
+    n_large = 0
+    n_rare = 0
+    left_out = 0.0
+    for q in range(m):
+        d = owned[q]
+        bound = top[_u(d)] - heir_log[_u(d)]
+        large = bound > enough
+        left_out += 0.0 if large else max(bound, np.float32(0))
+        owned[n_large] = d
+        rare[n_rare] = d
+        n_large += large
+        n_rare += not large
+    copy_row(without, FIRST, gains, i)
+    add_changes(without, FIRST, n_large, -1.0, owned, offsets, heirs, owners, FIRST, table, rank)
+    stays = best_expert(without, FIRST, cost, active)[1] + left_out <= earned + margin
+    for q in range(n_rare):
+        owned[n_large + q] = rare[q]
+    if not stays:
+        add_changes(without, FIRST, n_rare, -1.0, rare, offsets, heirs, owners, FIRST, table, rank)
+    return stays
+
+
+@in_place
+def settle(
+    code, n_active, n_looks, background, held, gains, i, offsets, table, rank, rank_by_expert, rule,
+    scratch,
+):  # fmt: skip
+    """Exchange, drop and add experts until nothing improves or no look is left.
+
+    After each change the row gets the type that suits its code best, unless its type is held.
+
+    Owners, heirs and gains[i] are those of the code, and of the background expert if there is one,
+    and the code is charged for; all that is kept up to date.
+
+    Returns
+    -------
+    n_active : int
+        The experts of the code come first in it.
+    """
+    min_active, max_active, margin, _, _, _, _, charges = rule
+    work, _, (without, _), _, _, _, _, account = scratch
+    _, owned, _, owners, heirs = work
+    cost, _, _, active = account
+    _, most = best_expert(gains, i, cost, active)
+    seat = 0
+    n_unchanged = 0
+    while True:
+        if n_unchanged >= n_active or n_looks == 0:
+            if n_active == max_active or most <= margin:
+                return n_active
+            best, _ = best_expert(gains, i, cost, active)
+            take_over(best, gains, i, offsets, table, rank, rank_by_expert, work)
+            enter(best, charges, account)
+            code[n_active] = best
             n_active += 1
-    n_settled = 0
-    for turn in range(n_swaps * code.size):
-        if n_settled == code.size:
-            break
-        n_settled += 1
-        step = turn % code.size
-        j = np.int64(code[step])
-        if j < 0:
+            n_unchanged = 0
+            if not held:
+                reconsider_type(code, n_active, margin, charges, account)
+            find_owners(code, n_active, background, scratch)
+            _, most = best_expert(gains, i, cost, active)
             continue
-        m = find_heirs(j, cost.size, offsets, table, scratch)
-        without[0] = gains[i]
-        add_changes(without, 0, m, -1.0, owned, offsets, heirs, owners, 0, table, rank)
+        n_looks -= 1
+        if seat >= n_active:
+            seat = 0
+        j = code[seat]
+        m, earned = find_heirs(j, cost.size, offsets, table, scratch)
+        earned -= cost[j]
+        change_costs(j, -1.0, charges, account)
+        has_heirs = n_active > 1 or background >= 0
+        if has_heirs and m > 0 and earned > max(most, margin):
+            if may_stay(j, m, most, earned, gains, i, offsets, table, rank, rule, scratch):
+                change_costs(j, 1.0, charges, account)
+                n_unchanged += 1
+                seat += 1
+                continue
+        else:
+            copy_row(without, FIRST, gains, i)
+            add_changes(without, FIRST, m, -1.0, owned, offsets, heirs, owners, FIRST, table, rank)
         active[j] = False
-        best, most = best_expert(without, 0, cost, active)
-        drop = n_active > min_active and most <= margin
-        if not drop and most <= without[0, j] - cost[j] + margin:
+        best, found = best_expert(without, FIRST, cost, active)
+        drop = n_active > min_active and found <= margin
+        if not drop and found <= without[0, j] - cost[j] + margin:
             active[j] = True
+            change_costs(j, 1.0, charges, account)
+            n_unchanged += 1
+            seat += 1
             continue
-        n_settled = 0
-        gains[i] = without[0]
+        copy_row(gains, i, without, FIRST)
         bequeath(m, work)
+        change_values(j, -1.0, charges, account)
         if drop:
+            # The last expert moves to the free seat, and is the next to be looked at.
             n_active -= 1
-            code[step] = -1
+            code[seat] = code[n_active]
+            n_unchanged = 0
         else:
             take_over(best, gains, i, offsets, table, rank, rank_by_expert, work)
-            active[best] = True
-            code[step] = best
-        find_owners(code, rank_by_expert, scratch)
+            enter(best, charges, account)
+            code[seat] = best
+            n_unchanged = 1  # nobody fits this seat better
+            seat += 1
+        if not held and reconsider_type(code, n_active, margin, charges, account):
+            n_unchanged = 0
+        find_owners(code, n_active, background, scratch)
+        _, most = best_expert(gains, i, cost, active)
 
 
-@njit(cache=True, nogil=True)
-def prune_experts(code, offsets, table, rank_by_expert, rule, scratch):
-    """Drop the experts that do not earn their cost, in turn."""
-    min_active, _, margin, cost, _, _ = rule
-    work = scratch[0]
-    _, owned, _, (_, owner_log), (_, heir_log) = work
-    n_active = np.count_nonzero(code >= 0)
-    for step in range(code.size):
-        j = np.int64(code[step])
-        if j < 0 or n_active <= min_active:
-            continue
-        earned = 0.0
-        m = find_heirs(j, cost.size, offsets, table, scratch)
-        for q in range(m):
-            d = _u(owned[q])
-            earned += owner_log[d] - heir_log[d]
+@inlined
+def enter(j, charges, account):
+    """Charge for expert j, which becomes active."""
+    change_costs(j, 1.0, charges, account)
+    change_values(j, 1.0, charges, account)
+
+
+@in_place
+def put_weakest_first(code, n_active, n_wanted, offsets, table, rule, scratch):
+    """Move the experts to the front that earn least, in order; owners, heirs, costs are known."""
+    margin, (cost, _, _, _) = rule[2], scratch[7]
+    (_, _, _, (_, owner_log), _), (owner, heir), _, _, _, (_, _, earned, _), _, _ = scratch
+    earned[:] = 0.0
+    for d in range(owner.size):
+        if owner[d] < cost.size:
+            its = opinion(heir[d], cost.size, offsets[d], table)
+            earned[owner[d]] += owner_log[d] - its
+    for front in range(n_wanted):
+        least = np.inf
+        for seat in range(front, n_active):
+            least = min(least, earned[code[seat]] - cost[code[seat]])
+        seat = front
+        while earned[code[seat]] - cost[code[seat]] > least + margin:
+            seat += 1
+        weakest = code[seat]
+        for later in range(seat, front, -1):
+            code[later] = code[later - 1]
+        code[front] = weakest
+
+
+@in_place
+def improve(code, n_active, total, gains, i, offsets, table, rank, rank_by_expert, rule, scratch):
+    """Find a code that no single change improves: with the background expert's help, or without.
+
+    Returns
+    -------
+    n_active : int
+    total : float
+        Log-likelihood of the code.
+    """
+    _, _, margin, cost, n_swaps, _, _, charges = rule
+    work, _, _, (_, greedy), _, _, _, account = scratch
+    owner_log = work[3][1]
+    n_greedy = n_active
+    copy_code(greedy, code, n_greedy)
+    background = cost.size - 1
+    take_over(background, gains, i, offsets, table, rank, rank_by_expert, work)
+    find_owners(code, n_active, background, scratch)
+    n_looks = n_weakest(n_active)
+    worth = total + open_account(code, n_active, charges, account)
+    put_weakest_first(code, n_active, n_looks, offsets, table, rule, scratch)
+    n_active = settle(
+        code, n_active, n_looks, background, False, gains, i, offsets, table, rank, rank_by_expert,
+        rule, scratch,
+    )  # fmt: skip
+    leave(background, gains, i, offsets, table, rank, rank_by_expert, scratch)
+    find_owners(code, n_active, NOBODY, scratch)
+    n_active = settle(
+        code, n_active, n_swaps * n_active, NOBODY, False, gains, i, offsets, table, rank,
+        rank_by_expert, rule, scratch,
+    )  # fmt: skip
+    if sum_of(owner_log) + account[1][account[2][0]] < worth - margin:
+        copy_code(code, greedy, n_greedy)
+        gains_over_code(code, n_greedy, gains, i, offsets, table, rank, rank_by_expert, scratch)
+        open_account(code, n_greedy, charges, account)
+        n_active = settle(
+            code, n_greedy, n_swaps * n_greedy, NOBODY, False, gains, i, offsets, table, rank,
+            rank_by_expert, rule, scratch,
+        )  # fmt: skip
+    if charges[2].size == 1:
+        return n_active, sum_of(owner_log)
+    return try_another_type(
+        code, n_active, gains, i, offsets, table, rank, rank_by_expert, rule, scratch
+    )
+
+
+@inlined
+def copy_code(target, source, n_active):
+    """target[:n_active] = source[:n_active]."""
+    for step in range(n_active):
+        target[step] = source[step]
+
+
+@inlined
+def n_different(code, other, n_active):
+    """In how many seats two codes of the same length have different experts."""
+    count = 0
+    for step in range(n_active):
+        count += code[step] != other[step]
+    return count
+
+
+@in_place
+def try_another_type(code, n_active, gains, i, offsets, table, rank, rank_by_expert, rule, scratch):
+    """Settle once more as if the row were of another type, and then freely; keep the better code.
+
+    Parameters and results are those of `improve`; the code is a settled one. Gains and owners are
+    left as they are.
+    """
+    _, _, margin, _, n_swaps, _, _, charges = rule
+    owner_log, account, settled = scratch[0][3][1], scratch[7], scratch[3][1]
+    value, kind = account[1], account[2]
+    total = sum_of(owner_log)
+    other, less = second_type(value, kind[0])
+    if less > NEARLY:
+        return n_active, total
+    worth, n_settled = total + value[kind[0]], n_active
+    copy_code(settled, code, n_active)
+    take_type(other, code, n_active, charges, account)
+    n_active = settle(
+        code, n_active, n_swaps * n_active, NOBODY, True, gains, i, offsets, table, rank,
+        rank_by_expert, rule, scratch,
+    )  # fmt: skip
+    if n_active == n_settled and n_different(code, settled, n_active) == 0:
+        return n_active, total
+    take_type(best_type(value), code, n_active, charges, account)
+    n_active = settle(
+        code, n_active, n_swaps * n_active, NOBODY, False, gains, i, offsets, table, rank,
+        rank_by_expert, rule, scratch,
+    )  # fmt: skip
+    found = sum_of(owner_log)
+    if found + value[kind[0]] > worth + margin:
+        return n_active, found
+    copy_code(code, settled, n_settled)
+    return n_settled, total
+
+
+@in_place
+def prune_experts(code, n_active, offsets, table, rank_by_expert, rule, scratch):
+    """Drop the experts that do not earn their cost, in turn; returns how many are left."""
+    min_active, _, margin, _, _, _, _, charges = rule
+    work, account = scratch[0], scratch[7]
+    cost = account[0]
+    open_account(code, n_active, charges, account)
+    step = 0
+    while step < n_active and n_active > min_active:
+        j = code[step]
+        m, earned = find_heirs(j, cost.size, offsets, table, scratch)
         if earned - cost[j] <= margin:
             n_active -= 1
-            code[step] = -1
+            for later in range(step, n_active):
+                code[later] = code[later + 1]
             bequeath(m, work)
-            find_owners(code, rank_by_expert, scratch)
+            change_costs(j, -1.0, charges, account)
+            find_owners(code, n_active, NOBODY, scratch)
+        else:
+            step += 1
+    return n_active
 
 
-@njit(cache=True, nogil=True)
+@in_place
 def sum_of(values):
-    """Sum in float64, by eight running sums that do not wait for each other."""
-    part = np.zeros(8)
-    whole = values.size // 8 * 8
-    for start in range(0, whole, 8):
-        for t in range(8):
-            part[t] += values[_u(start + t)]
-    total = part.sum()
-    for d in range(whole, values.size):
-        total += values[d]
+    """Sum in float64, by four running sums that do not wait for each other."""
+    a = b = c = d = 0.0
+    whole = values.size // 4 * 4
+    for at in range(0, whole, 4):
+        a += values[_u(at)]
+        b += values[_u(at + 1)]
+        c += values[_u(at + 2)]
+        d += values[_u(at + 3)]
+    for at in range(whole, values.size):
+        a += values[_u(at)]
+    return (a + b) + (c + d)
+
+
+@in_place
+def refine_code(code, total, gains, i, offsets, table, rank, rank_by_expert, rule, scratch):
+    """Refine a greedy code if the rule says so; returns the log-likelihood of what is left."""
+    n_swaps = rule[4]
+    if not n_swaps:
+        return total
+    n_active, total = improve(
+        code, count_active(code), total, gains, i, offsets, table, rank, rank_by_expert, rule,
+        scratch,
+    )  # fmt: skip
+    for step in range(n_active, code.size):
+        code[step] = -1
     return total
 
 
-@njit(cache=True, nogil=True)
-def refine_row(code, gains, i, offsets, table, rank, rank_by_expert, rule, scratch):
-    """Swap and prune the experts of one row as its rule says.
+@in_place
+def finish_row(code, total, gains, i, offsets, table, rank, rank_by_expert, rule, scratch):
+    """Do with the greedy code of one row what its rule says: refine, try other starts, prune.
 
     Parameters
     ----------
     code : ndarray of shape (max_active,)
         Active experts, padded with -1; overwritten.
+    total : float
+        Log-likelihood of the code under the hard composition.
     gains : ndarray of shape (n, n_lanes)
-        gains[i] holds the gains of all experts over the code, if there are swaps; overwritten.
+        If the code is refined, gains[i] holds the gains of all experts over it; overwritten.
     scratch : tuple
-        If there are swaps, it holds the opinions of the code's owners.
+        If the code is refined, it holds ranks and opinions of the code's owners.
 
     Returns
     -------
     total : float
-        Log-likelihood of the code under the hard composition.
+        Log-likelihood of the code that is left.
     """
-    _, _, _, _, n_swaps, prune = rule
-    find_owners(code, rank_by_expert, scratch)
-    if n_swaps:
-        swap_experts(code, gains, i, offsets, table, rank, rank_by_expert, rule, scratch)
-    else:
-        read_opinions(offsets, table, scratch)
-    if prune:
-        prune_experts(code, offsets, table, rank_by_expert, rule, scratch)
-    last = 0
-    for step in range(code.size):
-        j = code[step]
+    _, _, margin, cost, _, prune, n_starts, charges = rule
+    work, _, (_, alone), (other, _), _, _, _, account = scratch
+    total = refine_code(code, total, gains, i, offsets, table, rank, rank_by_expert, rule, scratch)
+    if n_starts > 1:
+        most = total + add_up(code, count_active(code), charges, account)
+        alone[:] = 0.0
+        for lo in range(0, offsets.size, TILE):
+            add_rows(alone, FIRST, lo, min(lo + TILE, offsets.size), offsets, table)
+        for place in range(1, n_starts):
+            j = first_expert(alone, FIRST, cost, place, work[2])
+            other[0] = j
+            begin_with(j, gains, i, alone, offsets, table, rank, rank_by_expert, work)
+            found = pursue_row(
+                gains, i, alone[FIRST, j], offsets, table, rank, rank_by_expert, rule, other, work
+            )
+            found = refine_code(
+                other, found, gains, i, offsets, table, rank, rank_by_expert, rule, scratch
+            )
+            value = found + add_up(other, count_active(other), charges, account)
+            if value > most + margin:
+                for step in range(code.size):
+                    code[step] = other[step]
+                total, most = found, value
+    if not prune:
+        return total
+    n_active = count_active(code)
+    find_owners(code, n_active, NOBODY, scratch)
+    read_opinions(offsets, table, scratch)
+    n_active = prune_experts(code, n_active, offsets, table, rank_by_expert, rule, scratch)
+    for step in range(n_active, code.size):
         code[step] = -1
-        if j >= 0:
-            code[last] = j
-            last += 1
-    return sum_of(scratch[0][3][1])
+    return sum_of(work[3][1])

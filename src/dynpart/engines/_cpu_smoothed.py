@@ -10,12 +10,18 @@ factors in float32 is exact to a ten-thousandth of a nat.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from dynpart.engines._cpu_binary import row_offsets
+from dynpart.compiled import compiled
 from dynpart.engines._cpu_dense import tabulate
-from dynpart.engines._cpu_pursuit import TILE, add_rows, best_expert
-from dynpart.engines._cpu_refine import gains_over_code, new_refinement, refine_row
+from dynpart.engines._cpu_levels import row_offsets
+from dynpart.engines._cpu_pursuit import TILE, add_rows, best_expert, count_active
+from dynpart.engines._cpu_refine import (
+    NOBODY,
+    find_owners,
+    new_refinement,
+    read_opinions,
+    sum_of,
+)
 from dynpart.engines._cpu_vectors import (
     exponent_of,
     mixture_shares,
@@ -42,7 +48,7 @@ TINY = 2.2250738585072014e-308
 _u = np.uintp  # see _cpu_pursuit
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def multiply_ratios(products, i, lo, hi, offsets, factors, shares, ahead, levels):
     """Multiply the ratios of variables lo to hi into row i's running products of all experts."""
     mantissa, exponent = products
@@ -59,7 +65,7 @@ def multiply_ratios(products, i, lo, hi, offsets, factors, shares, ahead, levels
         multiply_ratios_1(mantissa, exponent, i, k, lo, hi, offsets, factors, shares, ahead, levels)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def multiply_pairs(products, i, lo, hi, offsets, factors, shares, ahead, levels):
     """The same by two variables at a time, for factors of which more would not fit."""
     for d in range(lo, hi, 2):
@@ -67,7 +73,7 @@ def multiply_pairs(products, i, lo, hi, offsets, factors, shares, ahead, levels)
         multiply_ratios(products, i, d, min(d + 2, hi), offsets, two, shares, ahead, levels)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def add_exactly(gains, i, d, chosen, n_active, offset, table, log2_expertise):
     """Add the change of variable d's score in float64, for sums too small for float32."""
     n_experts = log2_expertise.shape[0]
@@ -88,7 +94,7 @@ def add_exactly(gains, i, d, chosen, n_active, offset, table, log2_expertise):
         gains[i, k] += after - before
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def join(i, lo, hi, added, mixtures, factors):
     """Let an expert with e p and e as in `added` join the mixtures of variables lo to hi of row i.
 
@@ -132,18 +138,23 @@ def join(i, lo, hi, added, mixtures, factors):
     return shift, grown <= ROOM, exact
 
 
-@njit(cache=True, nogil=True)
-def look_up_binary(i, j, X, row, shares_by_expert, levels_by_expert, added):
-    """What expert j adds to the mixtures of binary row i: e p and e, variable by variable."""
+@compiled
+def look_up_levels(i, j, X, row, shares_by_expert, levels_by_expert, added):
+    """What expert j adds to the mixtures of discrete row i: e p and e, variable by variable."""
     share, level = added
     i, j, row = _u(i), _u(j), _u(row)
     for d in range(share.shape[1]):
-        on, off = shares_by_expert[1, j, d], shares_by_expert[0, j, d]
-        share[i, d] = on if X[row, d] else off
         level[i, d] = levels_by_expert[j, d]
+    if shares_by_expert.shape[0] == 2:
+        for d in range(share.shape[1]):
+            on, off = shares_by_expert[1, j, d], shares_by_expert[0, j, d]
+            share[i, d] = on if X[row, d] else off
+        return
+    for d in range(share.shape[1]):
+        share[i, d] = shares_by_expert[_u(X[row, d]), j, d]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def look_up_dense(i, j, lo, hi, offsets, shares, levels_by_expert, added):
     """The same for variables lo to hi of a row with a table of its own."""
     share, level = added
@@ -154,7 +165,7 @@ def look_up_dense(i, j, lo, hi, offsets, shares, levels_by_expert, added):
         level[i, d] = levels_by_expert[j, d]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def activate(n, chosen, max_active, order, lo, n_active, active):
     """Enter the chosen experts into the codes; returns how many rows may want another one."""
     running = 0
@@ -170,7 +181,7 @@ def activate(n, chosen, max_active, order, lo, n_active, active):
     return running
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def pursue_block(
     n, X, offsets, table, shares, shares_by_expert, levels, levels_by_expert, log2_expertise, rule,
     order, lo, work,
@@ -182,19 +193,19 @@ def pursue_block(
     offsets : ndarray of shape (block, n_features)
         Where in the flat `table` of log-densities and in the flat `shares` (e_k p_k, up to a
         factor per variable at most one) the experts' values for a row's variable begin.
-    shares_by_expert : ndarray of shape (2, n_experts, n_features)
-        The shares of binary rows `X` in another order; empty for other rows.
+    shares_by_expert : ndarray of shape (n_values, n_experts, n_features)
+        The shares of discrete rows `X` in another order; empty for other rows.
     levels : ndarray of shape (n_features, n_lanes)
         e_k, at most one; `levels_by_expert` is the same in another order.
     """
-    min_active, max_active, margin, cost, _, _ = rule
+    min_active, max_active, margin, cost, _, _, _, _ = rule
     n_active, active, gains, products, mixtures, added = work
     mantissa, exponent = products
     n_features = offsets.shape[1]
     factors = np.empty((GROUP, 4), np.float32)
-    binary = shares_by_expert.size > 0
-    # Binary rows share tables that stay in the cache.
-    ahead = 0 if binary else AHEAD * levels.shape[1]
+    discrete = shares_by_expert.size > 0
+    # Discrete rows share tables that stay in the cache.
+    ahead = 0 if discrete else AHEAD * levels.shape[1]
     mixtures[0][:n] = np.float32(0)
     mixtures[1][:n] = np.float32(0)
     active[:] = False
@@ -209,15 +220,15 @@ def pursue_block(
         exponent[:] = 0
         shift[:] = 0
         for i in range(n):
-            if binary and chosen[i] >= 0:
-                look_up_binary(i, chosen[i], X, lo + i, shares_by_expert, levels_by_expert, added)
+            if discrete and chosen[i] >= 0:
+                look_up_levels(i, chosen[i], X, lo + i, shares_by_expert, levels_by_expert, added)
         # A group's shares are read once, and from the cache when its products are made.
         for start in range(0, n_features, GROUP):
             stop = min(start + GROUP, n_features)
             for i in range(n):
                 if chosen[i] < 0:
                     continue
-                if not binary:
+                if not discrete:
                     look_up_dense(
                         i, chosen[i], start, stop, offsets, shares, levels_by_expert, added
                     )
@@ -249,7 +260,7 @@ def pursue_block(
             chosen[i] = -1 if stop_here else j
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def new_block_work(block, n_experts, n_features, n_lanes):
     """Scratch of `pursue_block`."""
     return (
@@ -262,27 +273,26 @@ def new_block_work(block, n_experts, n_features, n_lanes):
     )
 
 
-@njit(cache=True, nogil=True)
-def refine_smoothed(code, offsets, table, rank, rank_by_expert, rule, scratch):
-    """Refine a code of the smoothed pursuit by the hard rule; returns its log-likelihood."""
-    n_swaps = rule[4]
-    gains = np.empty((1, rank.shape[1]))
-    if n_swaps:
-        gains_over_code(code, gains, 0, offsets, table, rank, rank_by_expert, scratch)
-    return refine_row(code, gains, 0, offsets, table, rank, rank_by_expert, rule, scratch)
+@compiled
+def hard_likelihood(code, offsets, table, scratch):
+    """Log-likelihood of a code, padded with -1, under the hard rule."""
+    n_active = count_active(code)
+    find_owners(code, n_active, NOBODY, scratch)
+    read_opinions(offsets, table, scratch)
+    return sum_of(scratch[0][3][1])
 
 
-@njit(cache=True, nogil=True)
-def pursue_binary(
+@compiled
+def pursue_levels(
     X, lo, hi, first, table, shares, shares_by_expert, levels, levels_by_expert, log2_expertise,
-    rank, rank_by_expert, rule, order, loglik,
+    rank, keys, rule, order, loglik,
 ):  # fmt: skip
-    """Codes of binary rows lo to hi whose first experts are known."""
+    """Codes of discrete rows lo to hi whose first experts are known."""
     n_features, n_lanes = rank.shape
-    n_experts = rank_by_expert.shape[0]
+    n_experts = len(keys)
     block = min(BLOCK, hi - lo)
     work = new_block_work(block, n_experts, n_features, n_lanes)
-    scratch = new_refinement(n_experts, rank)
+    scratch = new_refinement(rank, keys, rule)
     offsets = np.empty((block, n_features), np.int64)
     for begin in range(lo, hi, block):
         n = min(block, hi - begin)
@@ -294,12 +304,10 @@ def pursue_binary(
             log2_expertise, rule, order, begin, work,
         )  # fmt: skip
         for i in range(n):
-            loglik[begin + i] = refine_smoothed(
-                order[begin + i], offsets[i], table, rank, rank_by_expert, rule, scratch
-            )
+            loglik[begin + i] = hard_likelihood(order[begin + i], offsets[i], table, scratch)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def grouped_offsets(block, n_features, n_lanes):
     """Offsets of a table in the order in which a block's products are made: group, row, variable.
 
@@ -312,7 +320,7 @@ def grouped_offsets(block, n_features, n_lanes):
     return offsets
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def begin_dense(
     T, begin, n, theta, log_partition, log2_levels, cost, offsets, tables, gains, order
 ):
@@ -331,30 +339,28 @@ def begin_dense(
         order[begin + i, 0], _ = best_expert(gains, i, cost, asleep)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def pursue_dense(
     T, lo, hi, block, theta, log_partition, levels, levels_by_expert, log2_levels, log2_expertise,
-    rank, rank_by_expert, rule, tables, order, loglik,
+    rank, keys, rule, tables, order, loglik,
 ):  # fmt: skip
     """Codes of rows lo to hi of any family; `tables` are two with room for `block` rows."""
     n_features, n_lanes = rank.shape
     cost = rule[3]
     work = new_block_work(block, cost.size, n_features, n_lanes)
-    scratch = new_refinement(cost.size, rank)
+    scratch = new_refinement(rank, keys, rule)
     offsets = grouped_offsets(block, n_features, n_lanes)
     gains = np.empty((block, n_lanes))
     table, shares = tables
-    not_binary = np.empty((0, 0), np.uint8), np.empty((0, 0, 0), np.float32)
+    not_discrete = np.empty((0, 0), np.uint8), np.empty((0, 0, 0), np.float32)
     for begin in range(lo, hi, block):
         n = min(block, hi - begin)
         begin_dense(
             T, begin, n, theta, log_partition, log2_levels, cost, offsets, tables, gains, order
         )
         pursue_block(
-            n, not_binary[0], offsets, table, shares, not_binary[1], levels, levels_by_expert,
+            n, not_discrete[0], offsets, table, shares, not_discrete[1], levels, levels_by_expert,
             log2_expertise, rule, order, begin, work,
         )  # fmt: skip
         for i in range(n):
-            loglik[begin + i] = refine_smoothed(
-                order[begin + i], offsets[i], table, rank, rank_by_expert, rule, scratch
-            )
+            loglik[begin + i] = hard_likelihood(order[begin + i], offsets[i], table, scratch)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from dynpart.engines._contract import Experts
 from dynpart.engines._cpu_sums import TILE
 from dynpart.engines._cpu_vectors import LANES
+from dynpart.families import Family
 
 FLOAT32_OCTAVES = 80
 """Spread of expertise, in powers of two within a variable, that float32 sums still represent."""
@@ -28,35 +30,42 @@ class OrderTables:
     rank : ndarray of shape (n_features, n_lanes)
         The padding has rank n_experts: it beats nobody.
     rank_by_expert : ndarray of shape (n_experts, n_features)
+    keys : ndarray of shape (n_experts, n_features)
+        Rank and number of an expert in one integer, the rank in its upper half: the smallest key
+        of some experts says who owns a variable, and with which rank.
     """
 
     rank: NDArray[np.unsignedinteger]
     rank_by_expert: NDArray[np.unsignedinteger]
+    keys: NDArray[np.unsignedinteger]
 
 
 @dataclass(frozen=True, eq=False)
-class BinaryTables:
-    """Log-densities of both values of binary variables.
+class LevelTables:
+    """Log-densities of all levels of discrete variables, and of *not observed*, if that occurs.
 
     Attributes
     ----------
-    table : ndarray of shape (2 * n_features * n_lanes,)
-        Log P_k(x(d)), flat over x, d and k.
-    usual : ndarray of shape (n_features,)
-        The value the experts together expect.
+    table : ndarray of shape (n_values * n_features * n_lanes,)
+        Log P_k(x(d)), flat over x, d and k. The last value is *not observed*, if that occurs: zero.
+    usual : ndarray of shape (n_features,), of the rows' type
+        The level the experts together expect.
     surprise : ndarray like `table`
         What a value adds to the log-density of the usual one.
     constant : ndarray of shape (n_lanes,)
         Log-likelihood of a row in which everything is as usual.
-    agreed : ndarray of shape (2, n_features)
+    agreed : ndarray of shape (n_values, n_features)
         Whether all experts give the value the same probability.
+    largest : ndarray of shape (n_values, n_features)
+        Log-density under the expert who finds the value likeliest.
     """
 
     table: NDArray[np.float32]
-    usual: NDArray[np.uint8]
+    usual: NDArray[np.unsignedinteger]
     surprise: NDArray[np.float32]
     constant: NDArray[np.float64]
     agreed: NDArray[np.bool_]
+    largest: NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,9 +96,9 @@ class SmoothedTables:
             relative,
         )
 
-    def binary_shares(self, model: BinaryTables) -> tuple[NDArray, NDArray]:
-        """e_k P_k(x(d)), flat like the table of log-densities, and (2, n_experts, n_features)."""
-        p = np.exp(model.table.reshape(2, *self.levels.shape))
+    def shares(self, model: LevelTables) -> tuple[NDArray, NDArray]:
+        """e_k P_k(x(d)), flat like the table, and of shape (n_values, n_experts, n_features)."""
+        p = np.exp(model.table.reshape(-1, *self.levels.shape))
         shares = p * self.levels
         n_experts = len(self.levels_by_expert)
         by_expert = np.ascontiguousarray(shares[:, :, :n_experts].transpose(0, 2, 1))
@@ -114,26 +123,41 @@ def order_tables(experts: Experts) -> OrderTables:
     n_experts = experts.n_experts
     dtype = np.uint8 if n_experts < 256 else np.uint16 if n_experts < 65536 else np.uint32
     rank = by_variable(experts.ranks, n_experts, dtype)
-    return OrderTables(rank, np.ascontiguousarray(experts.ranks, dtype=dtype))
+    rank_by_expert: NDArray[Any] = np.ascontiguousarray(experts.ranks, dtype=dtype)
+    twice = {np.uint8: np.uint16, np.uint16: np.uint32, np.uint32: np.uint64}[dtype]
+    keys = rank_by_expert.astype(twice) << twice(4 * np.dtype(twice).itemsize)
+    return OrderTables(rank, rank_by_expert, keys | np.arange(n_experts, dtype=twice)[:, None])
 
 
-def binary_tables(experts: Experts) -> BinaryTables:
-    """Tables of a Bernoulli model."""
+def level_tables(experts: Experts, *, complete: bool) -> LevelTables:
+    """Tables of a discrete model, for rows in which everything is observed, or not."""
+    n_experts, n_features = experts.log2_expertise.shape
     theta, log_partition = experts.natural
-    n_experts, n_features = log_partition.shape
-    table = np.stack(
-        [
-            by_variable(-log_partition, 0, np.float32),
-            by_variable(theta[0] - log_partition, 0, np.float32),
-        ]
-    )
-    usual = (experts.eta[0].mean(axis=0) > 0.5).astype(np.uint8)
+    T = level_statistics(experts.family, n_features)
+    density = np.einsum("svd,skd->vkd", T, theta) - log_partition
+    table = by_variable(density, 0, np.float32)
+    chance = experts.family.level_probabilities(experts.eta).mean(axis=1)
+    usual = chance.argmax(axis=0).astype(level_type(experts.family))
+    if not complete:
+        table = np.concatenate([table, np.zeros_like(table[:1])])
     at = np.arange(n_features)
     surprise = table - table[usual, at]
     constant = table[usual, at].sum(axis=0, dtype=np.float64)
     real = table[..., :n_experts]
-    agreed = real.max(axis=2) == real.min(axis=2)
-    return BinaryTables(table.ravel(), usual, surprise.ravel(), constant, agreed)
+    largest = real.max(axis=2)
+    agreed = largest == real.min(axis=2)
+    return LevelTables(table.ravel(), usual, surprise.ravel(), constant, agreed, largest)
+
+
+def level_type(family: Family) -> type:
+    """The type in which a discrete family encodes levels, and what was not observed."""
+    return np.uint8 if (family.n_levels or 0) < 256 else np.uint16
+
+
+def level_statistics(family: Family, n_features: int) -> NDArray[np.float64]:
+    """T(x) of every level, shape (n_statistics, n_levels, n_features)."""
+    levels: NDArray[Any] = np.arange(family.n_levels or 0, dtype=level_type(family))
+    return family.statistics(levels[:, None].repeat(n_features, axis=1))
 
 
 def relative_levels(log2_expertise: NDArray[np.float64]) -> NDArray[np.float64]:

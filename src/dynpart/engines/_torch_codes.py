@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from dynpart.engines._contract import MARGIN, Array, CodeSummary
+from dynpart.engines._charges import Charges
+from dynpart.engines._contract import MARGIN, CodeSummary, PursuitRule
 
 
 def binary_codes(order: Tensor, n_experts: int) -> Tensor:
@@ -42,6 +43,10 @@ class TorchCodes:
         Whether kernels may be used to turn the codes round.
     known_usage : Tensor of shape (n_experts,) or None
         In how many rows each expert is active, where that was found out already.
+    log_base : Tensor of shape (n_rows,) or 0.0
+        The part of the log-likelihood that no expert can change: b(x).
+    weight : Tensor of shape (n_rows,) or None
+        Of the rows.
     """
 
     order: Tensor
@@ -49,6 +54,8 @@ class TorchCodes:
     n_experts: int
     kernels: bool
     known_usage: Tensor | None = None
+    log_base: Tensor | float = 0.0
+    weight: Tensor | None = None
 
     def trimmed(self) -> TorchCodes:
         """The codes without the slots that no row uses."""
@@ -64,17 +71,35 @@ class TorchCodes:
         log_likelihood = torch.cat([part.log_likelihood for part in parts])
         usage = torch.stack([part.usage for part in parts]).sum(dim=0)
         first = parts[0]
-        return cls(torch.cat(orders), log_likelihood, first.n_experts, first.kernels, usage)
+        bases: list[Any] = [part.log_base for part in parts]
+        weights = [part.weight for part in parts if part.weight is not None]
+        return cls(
+            torch.cat(orders),
+            log_likelihood,
+            first.n_experts,
+            first.kernels,
+            usage,
+            0.0 if isinstance(bases[0], float) else torch.cat(bases),
+            torch.cat(weights) if weights else None,
+        )
 
-    def or_better(self, other: TorchCodes, cost: Array) -> TorchCodes:
-        """Of each row this code, or the other where it explains more beyond its cost."""
-        charge = torch.as_tensor(np.append(cost, 0.0), device=self.order.device)
+    def with_code(self, rows: Any, code: Any) -> TorchCodes:
+        """The same codes, but some rows have this one, under which their likelihood is one."""
+        order, _ = _as_wide([self.order, self.order.new_full((1, len(code)), -1)])
+        order, log_likelihood = order.clone(), self.log_likelihood.clone()
+        order[rows] = -1
+        order[rows, : len(code)] = torch.as_tensor(code, dtype=order.dtype, device=order.device)
+        log_likelihood[rows] = 0.0
+        return replace(self, order=order, log_likelihood=log_likelihood, known_usage=None)
+
+    def or_better(self, other: TorchCodes, charges: Charges) -> TorchCodes:
+        """Of each row this code, or the other where it explains more beyond its charges."""
         mine, theirs = _as_wide([self.order, other.order])
 
-        def worth(codes: TorchCodes, order: Tensor) -> Tensor:
-            return codes.log_likelihood - charge[order.long()].sum(dim=1)
+        def worth(codes: TorchCodes) -> Tensor:
+            return codes.log_likelihood + charges.of_types(codes.order).amax(dim=1)
 
-        better = worth(other, theirs) > worth(self, mine) + MARGIN
+        better = worth(other) > worth(self) + MARGIN
         order = torch.where(better[:, None], theirs, mine)
         log_likelihood = torch.where(better, other.log_likelihood, self.log_likelihood)
         return TorchCodes(order, log_likelihood, self.n_experts, self.kernels)
@@ -82,9 +107,12 @@ class TorchCodes:
     def __getitem__(self, block: slice) -> TorchCodes:
         if block.start == 0 and block.stop == len(self.order):
             return self
-        return TorchCodes(
-            self.order[block], self.log_likelihood[block], self.n_experts, self.kernels
-        )
+        base = self.log_base if isinstance(self.log_base, float) else self.log_base[block]
+        weight = None if self.weight is None else self.weight[block]
+        return replace(
+            self, order=self.order[block], log_likelihood=self.log_likelihood[block],
+            known_usage=None, log_base=base, weight=weight,
+        )  # fmt: skip
 
     @property
     def n_active(self) -> Tensor:
@@ -104,9 +132,11 @@ class TorchCodes:
 
     @property
     def usage(self) -> Tensor:
-        """In how many rows each expert is active, shape (n_experts,)."""
+        """In how many rows each expert is active, as often as they weigh, shape (n_experts,)."""
         if self.known_usage is not None:
             return self.known_usage
+        if self.weight is not None:
+            return self.weight @ self.active(self.n_experts).double()
         if self.kernels:
             return self.rows_by_expert[1].double()
         return self.active(self.n_experts).sum(dim=0).double()
@@ -114,5 +144,26 @@ class TorchCodes:
     def summary(self, n_experts: int) -> CodeSummary:
         """What the learner needs to know, still on the device."""
         usage: Any = self.usage
-        log_likelihood: Any = self.log_likelihood.sum()
-        return CodeSummary(len(self.order), usage, log_likelihood)
+        sums: list[Any] = [self.log_likelihood, self.log_base]
+        n_rows: Any = len(self.order)
+        if self.weight is not None:
+            sums, n_rows = [self.weight * term for term in sums], float(self.weight.sum())
+        log_likelihood, base = (term if isinstance(term, float) else term.sum() for term in sums)
+        return CodeSummary(n_rows, usage, log_likelihood, base)
+
+
+def best_start(
+    pursue_from: Callable[[int], tuple[Tensor, Tensor]], rule: PursuitRule
+) -> tuple[Tensor, Tensor]:
+    """The best of the codes found from several first experts, and its log-likelihood.
+
+    `pursue_from` takes the place of the first expert in the order of what each gains alone.
+    """
+    n_payable = len(rule.cost)
+    order, log_likelihood = pursue_from(0)
+    charges = rule.charges.like(order)
+    for place in range(1, min(rule.n_starts, n_payable)):
+        best = TorchCodes(order, log_likelihood, n_payable, False)
+        best = best.or_better(TorchCodes(*pursue_from(place), n_payable, False), charges)
+        order, log_likelihood = best.order, best.log_likelihood
+    return order, log_likelihood

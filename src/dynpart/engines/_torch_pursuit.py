@@ -12,7 +12,9 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from dynpart.engines._contract import MARGIN, Experts, PursuitRule
+from dynpart.arrays import is_observed
+from dynpart.engines._charges import Charges
+from dynpart.engines._contract import MARGIN, NEARLY, Experts, PursuitRule, n_weakest
 from dynpart.engines._torch_codes import binary_codes
 
 
@@ -29,6 +31,13 @@ class Score(Protocol):
         """Change of the score by each further expert, shape (n_rows, n_experts), float64."""
 
 
+class HardScore(Score, Protocol):
+    """A score of the hard rule, which is a log-likelihood."""
+
+    def log_likelihood(self) -> Tensor:
+        """Log P(x | h) of every row with the experts that are active."""
+
+
 def greedy(score: Score, rule: PursuitRule, place: int = 0) -> Tensor:
     """Activate the expert that most improves the score until none earns its cost.
 
@@ -40,7 +49,7 @@ def greedy(score: Score, rule: PursuitRule, place: int = 0) -> Tensor:
     """
     gains = score.gains()
     n_rows, n_experts = score.shape
-    cost = torch.as_tensor(rule.cost, device=gains.device)
+    cost = torch.as_tensor(rule.cost, device=gains.device)[None]
     order = torch.full((n_rows, rule.max_active), -1, device=gains.device)
     taken = torch.zeros((n_rows, n_experts + 1), dtype=torch.bool, device=gains.device)
     running = torch.ones(n_rows, dtype=torch.bool, device=gains.device)
@@ -48,7 +57,7 @@ def greedy(score: Score, rule: PursuitRule, place: int = 0) -> Tensor:
         if step > 0:
             score.compose(order[:, :step])
             gains = score.gains()
-        left = (gains - cost).masked_fill(taken[:, :-1], -torch.inf)
+        left = beyond(gains, cost).masked_fill(taken[:, :-1], -torch.inf)
         best, chosen = left.max(dim=1)
         if step == 0:
             chosen = (-left).argsort(dim=1, stable=True)[:, place]
@@ -62,30 +71,161 @@ def greedy(score: Score, rule: PursuitRule, place: int = 0) -> Tensor:
     return order
 
 
-def refine(score: Score, order: Tensor, rule: PursuitRule, *, may_replace: bool) -> Tensor:
-    """Reconsider each active expert in turn: drop it, replace it or keep it.
+def beyond(gains: Tensor, costs: Tensor) -> Tensor:
+    """What experts gain beyond their costs; nobody can pay for a background expert."""
+    n_more = gains.shape[1] - costs.shape[1]
+    return gains - torch.nn.functional.pad(costs, (0, n_more), value=torch.inf)
 
-    An expert that earns no more than its cost is dropped (if enough others are active); else the
-    best other expert takes its place if that is better. `score` is one of the hard rule.
+
+def refined(score: HardScore, order: Tensor, rule: PursuitRule) -> Tensor:
+    """Codes that no single addition, removal or exchange of an expert improves.
+
+    `score` is one of the hard rule whose last expert is the background expert; see the reference
+    engine for the reasons.
     """
-    n_experts = score.shape[1]
-    cost = torch.as_tensor(rule.cost, device=order.device)
+    background, charges = score.shape[1] - 1, rule.charges.like(order)
+    suits = charges.of_types(order).argmax(dim=1)
+    first = weakest_first(score, order, charges.costs(order, suits), background)
+    n_looks = n_weakest(count_active(order))
+    guided, types = settled(score, first, suits, rule, charges, n_looks, background=background)
+    n_looks = rule.n_swaps * count_active(guided)
+    found, types = settled(score, guided, types, rule, charges, n_looks)
+    worse = worth(score, found, types, charges) < worth(score, order, suits, charges) - MARGIN
+    if worse.any():
+        n_looks = rule.n_swaps * count_active(order)
+        plain, suits = settled(score, order, suits, rule, charges, n_looks, rows=worse)
+        found = torch.where(worse[:, None], plain, found)
+        types = torch.where(worse, suits, types)
+    return tried_as_another_type(score, found, types, rule, charges)
+
+
+def tried_as_another_type(
+    score: HardScore, order: Tensor, types: Tensor, rule: PursuitRule, charges: Charges
+) -> Tensor:
+    """The codes, or better ones that are found if rows are taken to be of another type."""
+    values = charges.of_types(order)
+    nearly = values.gather(1, types[:, None])[:, 0] - NEARLY
+    most, second = values.scatter(1, types[:, None], -torch.inf).max(dim=1)
+    tried = most >= nearly
+    if not tried.any():
+        return order
+    n_looks = rule.n_swaps * count_active(order)
+    found, _ = settled(score, order, second, rule, charges, n_looks, rows=tried, held=True)
+    changed = (found != order).any(dim=1)
+    n_looks, suits = rule.n_swaps * count_active(found), charges.of_types(found).argmax(dim=1)
+    found, suits = settled(score, found, suits, rule, charges, n_looks, rows=changed)
+    before = worth(score, order, types, charges)
+    better = changed & (worth(score, found, suits, charges) > before + MARGIN)
+    return torch.where(better[:, None], found, order)
+
+
+def worth(score: HardScore, order: Tensor, types: Tensor, charges: Charges) -> Tensor:
+    """Log-likelihood of codes and what they are charged for in rows of these types."""
+    score.compose(order)
+    return score.log_likelihood() + charges.of_types(order).gather(1, types[:, None])[:, 0]
+
+
+def weakest_first(score: Score, order: Tensor, costs: Tensor, background: int) -> Tensor:
+    """Codes with the experts at the front that earn least beside the background expert."""
+    device, n_active = order.device, count_active(order)
+    guide = torch.full((len(order), 1), background, device=device)
+    earned = torch.full(order.shape, torch.inf, dtype=torch.float64, device=device)
+    for slot in range(order.shape[1]):
+        score.compose(torch.cat([order, guide], dim=1), without=slot)
+        current = order[:, slot].clamp(min=0)[:, None]
+        gain = beyond(score.gains(), costs).gather(1, current)[:, 0]
+        earned[:, slot] = torch.where(order[:, slot] >= 0, gain, torch.inf)
+    place = order.shape[1] + torch.arange(order.shape[1], device=device).repeat(len(order), 1)
+    for front in range(n_weakest(order.shape[1])):
+        least = earned.min(dim=1, keepdim=True).values
+        # Of those that earn as little, the first one.
+        weakest = (earned <= least + MARGIN).to(torch.uint8).argmax(dim=1, keepdim=True)
+        wanted = (n_weakest(n_active) > front)[:, None]
+        place.scatter_(1, weakest, torch.where(wanted, front, place.gather(1, weakest)))
+        earned.scatter_(1, weakest, torch.inf)
+    return order.gather(1, place.argsort(dim=1))
+
+
+def count_active(order: Tensor) -> Any:
+    """Number of active experts of each row."""
+    return (order >= 0).sum(dim=1)
+
+
+def settled(
+    score: Score,
+    order: Tensor,
+    types: Tensor,
+    rule: PursuitRule,
+    charges: Charges,
+    n_looks: Any,
+    *,
+    background: int = -1,
+    rows: Tensor | None = None,
+    held: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """Exchange, drop and add experts until nothing improves, or no look is left.
+
+    Returns codes and the types of row that suit them best, begun with `types`. All rows go through
+    the same loop, each with a seat of its own that is looked at. `rows` says in which of them
+    there is something to do; None means in all. Types may be held.
+    """
+    n_rows, n_experts = score.shape
+    device = order.device
+    order = torch.nn.functional.pad(order, (0, rule.max_active - order.shape[1]), value=-1)
+    guide = torch.full((n_rows, 1), background, device=device)
+    every = torch.arange(n_rows, device=device)
+    running = torch.ones(n_rows, dtype=torch.bool, device=device) if rows is None else rows.clone()
+    n_active = count_active(order)
+    seat, n_unchanged = 0 * n_active, 0 * n_active
+    while running.any():
+        adds = (n_unchanged >= n_active) | (n_looks == 0)
+        n_looks = n_looks - (~adds).long()
+        seat = torch.where(~adds & (seat >= n_active), 0, seat)
+        at = seat.clamp(max=rule.max_active - 1)
+        current = torch.where(adds, -1, order[every, at])
+        others = order.clone()
+        others[every, at] = torch.where(adds, order[every, at], -1)
+        score.compose(torch.cat([others, guide], dim=1))
+        gains = beyond(score.gains(), charges.costs(others, types))
+        kept = gains.gather(1, current.clamp(min=0)[:, None])[:, 0]
+        best, chosen = gains.masked_fill(binary_codes(others, n_experts), -torch.inf).max(dim=1)
+        checks = running & ~adds
+        joins = running & adds & (n_active < rule.max_active) & (best > MARGIN)
+        drops = checks & (n_active > rule.min_active) & (best <= MARGIN)
+        swaps = checks & ~drops & (best > kept + MARGIN)
+        running = running & (~adds | joins)
+        # The last expert moves to a seat that has become free.
+        last = order[every, (n_active - 1).clamp(min=0)]
+        place = torch.where(joins, n_active.clamp(max=rule.max_active - 1), at)
+        occupant = torch.where(joins | swaps, chosen, torch.where(drops, last, order[every, place]))
+        order[every, place] = occupant
+        end = (n_active - 1).clamp(min=0)
+        order[every, end] = torch.where(drops, -1, order[every, end])
+        n_active = n_active + joins.long() - drops.long()
+        unchanged = torch.where(swaps, 1, n_unchanged + 1)
+        n_unchanged = torch.where(joins | drops, 0, torch.where(checks, unchanged, n_unchanged))
+        values = charges.of_types(order)
+        most, suits = values.max(dim=1)
+        turns = (most > values[every, types] + MARGIN) & (not held)
+        types = torch.where(turns, suits, types)
+        n_unchanged = torch.where(turns, 0, n_unchanged)
+        seat = seat + (checks & ~drops).long()
+    return order, types
+
+
+def pruned(score: HardScore, order: Tensor, rule: PursuitRule) -> Tensor:
+    """Drop each expert that earns no more than its cost, in turn, if enough others are active."""
+    charges = rule.charges.like(order)
     order = order.clone()
     for slot in range(order.shape[1]):
         current = order[:, slot].clone()
-        others = order.clone()
-        others[:, slot] = -1
-        n_others = (others >= 0).sum(dim=1)
-        asked = (current >= 0) & (may_replace | (n_others > 0))
-        if not asked.any():
-            continue
+        n_others = (order >= 0).sum(dim=1) - 1
         score.compose(order, without=slot)
-        gains = score.gains() - cost
+        costs = charges.costs(order, charges.of_types(order).argmax(dim=1))
+        gains = beyond(score.gains(), costs)
         kept = gains.gather(1, current.clamp(min=0)[:, None])[:, 0]
-        best, chosen = gains.masked_fill(binary_codes(others, n_experts), -torch.inf).max(dim=1)
-        drop = asked & (n_others >= rule.min_active) & ((best if may_replace else kept) <= MARGIN)
-        replace = asked & ~drop & may_replace & (best > kept + MARGIN)
-        order[:, slot] = torch.where(drop, -1, torch.where(replace, chosen, current))
+        drop = (current >= 0) & (n_others >= rule.min_active) & (kept <= MARGIN)
+        order[:, slot] = torch.where(drop, -1, current)
     gaps_last = (order < 0).to(torch.uint8).argsort(dim=1, stable=True)
     return order.gather(1, gaps_last)
 
@@ -97,7 +237,7 @@ class PlainHard:
         self.density = log_densities(x, experts)
         self.shape = (len(x), experts.n_experts)
         self.ranks: Any = experts.ranks
-        self.compose(torch.full((len(x), 1), -1, device=x.device))
+        self.compose(order_of_nobody(x))
 
     def compose(self, order: Tensor, without: int = -1) -> None:
         """Find the owner of every variable."""
@@ -153,6 +293,11 @@ class PlainSmoothed:
         return self._score(mixture, total) - self.score[:, None]
 
 
+def order_of_nobody(x: Tensor) -> Tensor:
+    """Codes of rows in which nobody is active."""
+    return torch.full((len(x), 1), -1, device=x.device)
+
+
 def levels(experts: Experts) -> Any:
     """Levels of expertise relative to each variable's highest, shape (n_experts, n_features)."""
     log2_expertise: Any = experts.log2_expertise
@@ -160,11 +305,14 @@ def levels(experts: Experts) -> Any:
 
 
 def log_densities(x: Tensor, experts: Experts) -> Tensor:
-    """Log P_k(x(d)) of every row, expert and variable, shape (n_rows, n_experts, n_features)."""
+    """Log P_k(x(d)) of every row, expert and variable, shape (n_rows, n_experts, n_features).
+
+    Without b(x), which is the same for all experts; zero where nothing was observed.
+    """
     theta, log_partition = experts.natural
     rows: Any = x
     T: Any = experts.family.statistics(rows)
     density = torch.as_tensor(-log_partition)
     for statistic, parameter in zip(T, theta, strict=True):
         density = density + statistic[:, None] * parameter
-    return density
+    return torch.where(is_observed(T[0])[:, None], density, 0.0)

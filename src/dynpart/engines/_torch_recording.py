@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from dynpart.engines._contract import Fold
+from dynpart.rows import Rows
 
 ONE_AT_A_TIME = Lock()
 """Threads that learn side by side share the stream on which they record."""
@@ -66,18 +67,21 @@ class Recording:
         self._fold = fold
         self._graph: torch.cuda.CUDAGraph | None = None
 
-    def __call__(self, rows: Tensor, *arrays: Tensor) -> tuple[Tensor, ...]:
+    def __call__(self, rows: Rows, *arrays: Tensor) -> tuple[Tensor, ...]:
+        if not rows.complete or rows.weight is not None:
+            return self._fold(rows, *arrays)  # what is done then depends on the values
         if self._graph is None:
-            self._held = tuple(array.clone() for array in (rows, *arrays))
+            self._held = tuple(array.clone() for array in (rows.values, *arrays))
             device = self._held[0].device
             self._graph = captured(self._replace_held, device, keeper(device).pool())
         else:
-            for held, given in zip(self._held, (rows, *arrays), strict=True):
+            for held, given in zip(self._held, (rows.values, *arrays), strict=True):
                 if given is not held:
                     held.copy_(given)
         self._graph.replay()
         return self._held[1:]
 
     def _replace_held(self) -> None:
-        for held, new in zip(self._held[1:], self._fold(*self._held), strict=True):
+        values, *arrays = self._held
+        for held, new in zip(arrays, self._fold(Rows(values), *arrays), strict=True):
             held.copy_(new)

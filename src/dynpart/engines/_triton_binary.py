@@ -18,15 +18,16 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from dynpart.engines._contract import LAYMAN, MARGIN, Experts, PursuitRule
+from dynpart.engines._contract import MARGIN, Experts, PursuitRule
+from dynpart.engines._torch_codes import best_start
 from dynpart.engines._triton_codes import rows_by_expert
-from dynpart.engines._triton_swaps import (
-    SWAP_BLOCK,
+from dynpart.engines._triton_refine import (
+    REFINE_BLOCK,
     can_list,
     change_of_gains,
     entry_layout,
     noted,
-    swap_kernel,
+    refine_kernel,
 )
 from dynpart.engines._triton_tables import BinaryTables, lane_cost
 
@@ -55,16 +56,22 @@ PROGRAMS_PER_CORE = 64
 
 
 def can_hold(experts: Experts, rule: PursuitRule) -> bool:
-    """Whether these kernels are for such experts; single ones are not worth a compilation."""
-    if experts.family.name != "bernoulli":
+    """Whether these kernels are for such experts; single ones are not worth a compilation.
+
+    They refine without a prior only.
+    """
+    if rule.n_swaps and rule.prior is not None:
         return False
-    n_experts, n_features = experts.log2_expertise.shape
+    if not experts.family.is_binary:
+        return False
+    n_features = experts.log2_expertise.shape[1]
+    # Whether or not the background expert is among them yet, it will be if codes are refined.
+    n_experts = len(rule.cost) + bool(rule.n_swaps)
     fits = 1 < n_experts <= MOST and 1 < n_features <= WIDEST
-    family: Any = experts.family
     return (
         fits
         and can_list(2 * n_features, n_experts)
-        and family.clip >= RAREST
+        and experts.family.clip >= RAREST
         and rule.max_active > 1
     )
 
@@ -72,23 +79,19 @@ def can_hold(experts: Experts, rule: PursuitRule) -> bool:
 @triton.jit
 def gains_kernel(
     x, members, counts, density, ranks, by_variable, ranks_by_variable, gains,
-    n_rows, n_features, n_experts, n_lanes, first_owner,
+    n_rows, n_features, n_experts, n_lanes,
     ALONE: tl.constexpr, ROWS: tl.constexpr, LANES: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
-    """Gains of all experts for rows without an expert, or for groups with the same single one.
-
-    The groups' experts follow upon each other from `first_owner` on.
-    """
-    block, group = tl.program_id(0), tl.program_id(2)
-    owner = first_owner + group
+    """Gains of all experts for rows without an expert, or for groups with the same single one."""
+    block, owner = tl.program_id(0), tl.program_id(2)
     lane = tl.program_id(1) * LANES + tl.arange(0, LANES)
     i = block * ROWS + tl.arange(0, ROWS)
     if ALONE:
-        count = tl.load(counts + group)
+        count = tl.load(counts + owner)
         if block * ROWS >= count:
             return
         live = i < count
-        row = tl.load(members + group * n_rows + i, mask=live, other=0)
+        row = tl.load(members + owner * n_rows + i, mask=live, other=0)
     else:
         row = i
         live = row < n_rows
@@ -301,19 +304,15 @@ def smoothed_kernel(
         tl.store(log_likelihood + row, tl.sum(tl.log(owned.to(tl.float64)), axis=0))
 
 
-def pursue_hard(
-    x: Tensor, tables: BinaryTables, rule: PursuitRule, place: int = 0
-) -> tuple[Tensor, Tensor]:
-    """Greedy pursuit of binary rows under the hard rule, and the swaps that the rule asks for.
+def pursue_hard(x: Tensor, tables: BinaryTables, rule: PursuitRule) -> tuple[Tensor, Tensor]:
+    """Pursuit of binary rows under the hard rule: greedy, then refined, from each start.
 
     Parameters
     ----------
     x : Tensor of shape (n_rows, n_features), uint8
     tables : BinaryTables
+        If the rule refines codes, the last expert is the background expert.
     rule : PursuitRule
-    place : int, default=0
-        Place of the first expert in the order of what each explains alone; the layman, the last
-        of the experts, has place LAYMAN.
 
     Returns
     -------
@@ -325,28 +324,6 @@ def pursue_hard(
     cost = lane_cost(rule, n_lanes, device)
     gains = torch.empty((n_rows, n_lanes), dtype=torch.float64, device=device)
     lanes, blocks = min(LANES, n_lanes), triton.cdiv(n_rows, ROWS)
-    order, log_likelihood = _empty_codes(n_rows, rule, device)
-
-    def fill_gains(members: Tensor, counts: Tensor, owners: range) -> None:
-        gains_kernel[(blocks, n_lanes // lanes, max(1, len(owners)))](
-            x, members, counts, tables.density, tables.ranks, tables.by_variable,
-            tables.ranks_by_variable, gains, n_rows, n_features, n_experts, n_lanes, owners.start,
-            ALONE=len(owners) > 0, ROWS=ROWS, LANES=lanes, WIDTH=WIDTH, num_warps=8,
-        )  # fmt: skip
-
-    if place == LAYMAN:
-        order[:, 0] = n_experts - 1
-        everybody = torch.arange(n_rows, dtype=torch.int32, device=device)
-        all_rows = torch.full((1,), n_rows, dtype=torch.int32, device=device)
-        fill_gains(everybody, all_rows, range(n_experts - 1, n_experts))
-    else:
-        fill_gains(x, x, range(0))
-        rows = max(1, 2048 // n_lanes)
-        first_kernel[(triton.cdiv(n_rows, rows),)](
-            gains, cost, order, n_rows, rule.max_active, place, ROWS=rows, LANES=n_lanes
-        )
-        fill_gains(*rows_by_expert(order[:, :1], n_experts), range(n_experts))
-
     warps = max(1, n_lanes // LANES)
     n_programs = min(n_rows, max(1, _warps_at_once(device) // warps))
     size = 8 * triton.cdiv(n_features, 8)
@@ -364,18 +341,39 @@ def pursue_hard(
         **entry_layout(n_experts),
     }
     limits = int(rule.min_active), int(rule.max_active), MARGIN
-    hard_kernel[(n_programs,)](
-        x, gains, cost, *model, held_ranks, scratch[0], *lists, order, log_likelihood,
-        n_rows, n_features, n_experts, n_programs, size, *limits, KEEP=rule.n_swaps > 0, **kind,
-    )  # fmt: skip
-    if rule.n_swaps:
-        swap_kernel[(n_programs,)](
-            x, gains, cost, *model, scratch[0].view(torch.int32), *lists, order, log_likelihood,
-            n_rows, n_features, n_experts, n_programs, size, int(rule.n_swaps), *limits,
-            FORMULA=False, GAUSSIAN=False, SLOTS=triton.next_power_of_2(rule.max_active),
-            **kind | {"BLOCK": SWAP_BLOCK},
+    n_slots = triton.next_power_of_2(rule.max_active)
+    kept = torch.empty((n_programs, n_slots), dtype=torch.int32, device=device)
+
+    def fill_gains(members: Tensor, counts: Tensor, n_owners: int) -> None:
+        gains_kernel[(blocks, n_lanes // lanes, max(1, n_owners))](
+            x, members, counts, tables.density, tables.ranks, tables.by_variable,
+            tables.ranks_by_variable, gains, n_rows, n_features, n_experts, n_lanes,
+            ALONE=n_owners > 0, ROWS=ROWS, LANES=lanes, WIDTH=WIDTH, num_warps=8,
         )  # fmt: skip
-    return order, log_likelihood
+
+    def pursue_from(place: int) -> tuple[Tensor, Tensor]:
+        order, log_likelihood = _empty_codes(n_rows, rule, device)
+        fill_gains(x, x, 0)
+        rows = max(1, 2048 // n_lanes)
+        first_kernel[(triton.cdiv(n_rows, rows),)](
+            gains, cost, order, n_rows, rule.max_active, place, ROWS=rows, LANES=n_lanes
+        )
+        fill_gains(*rows_by_expert(order[:, :1], n_experts), n_experts)
+        hard_kernel[(n_programs,)](
+            x, gains, cost, *model, held_ranks, scratch[0], *lists, order, log_likelihood,
+            n_rows, n_features, n_experts, n_programs, size, *limits, KEEP=rule.n_swaps > 0,
+            **kind,
+        )  # fmt: skip
+        if rule.n_swaps:
+            refine_kernel[(n_programs,)](
+                x, gains, cost, *model, scratch[0].view(torch.int32), *lists, kept, order,
+                log_likelihood, n_rows, n_features, n_experts, n_programs, size,
+                int(rule.n_swaps), *limits,
+                FORMULA=False, GAUSSIAN=False, SLOTS=n_slots, **kind | {"BLOCK": REFINE_BLOCK},
+            )  # fmt: skip
+        return order, log_likelihood
+
+    return best_start(pursue_from, rule)
 
 
 def pursue_smoothed(x: Tensor, tables: BinaryTables, rule: PursuitRule) -> tuple[Tensor, Tensor]:

@@ -18,10 +18,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from dynpart.engines._contract import LAYMAN, MARGIN, PursuitRule
+from dynpart.engines._contract import MARGIN, PursuitRule
 from dynpart.engines._triton_codes import CHUNK as LISTED
 from dynpart.engines._triton_codes import list_kernel
-from dynpart.engines._triton_swaps import SWAP_BLOCK, can_list, entry_layout, swap_kernel
+from dynpart.engines._triton_refine import REFINE_BLOCK, can_list, entry_layout, refine_kernel
 from dynpart.engines._triton_tables import LANES, Tables, lane_cost, log_density
 
 SPLIT = 128
@@ -34,12 +34,12 @@ TOGETHER = 4
 """Variables that share a logarithm under the smoothed rule."""
 PATIENCE = 3
 """Steps after which rows that have stopped are left out, and the GPU is asked whether any go on."""
-SWAP_WARPS = 16
-"""Warps that swap the experts of one row."""
-SWAP_CHUNK = 2048
+REFINE_WARPS = 16
+"""Warps that refine the code of one row."""
+REFINE_CHUNK = 2048
 """Variables that they look through together."""
-SWAP_BYTES = 1 << 28
-"""Scratch memory of all programs that swap experts."""
+REFINE_BYTES = 1 << 28
+"""Scratch memory of all programs that refine codes."""
 NARROW = 30
 """Octaves of expertise within which a product of that many factors can be represented."""
 LOG2_E = tl.constexpr(math.log2(math.e))
@@ -366,8 +366,7 @@ class KernelScore:
     def greedy(self, rule: PursuitRule, place: int = 0) -> Tensor:
         """Activate the expert that most improves the score until none earns its cost.
 
-        The first expert is the one in this place of the order of gains; the layman, the last of
-        the experts, has place LAYMAN.
+        The first expert is the one in this place of the order of gains.
 
         Returns
         -------
@@ -384,9 +383,8 @@ class KernelScore:
         for step in range(rule.max_active):
             if step > 0:
                 self.compose(order[:, :step])
-            if step == 0 and place == LAYMAN:
-                order[:, 0] = self.shape[1] - 1
-                continue
+            else:
+                self._n_known = 0
             self._total(cost, cost, order, running, step, place if step == 0 else 0, rule)
             if (step + 1) % PATIENCE == 0:
                 list_kernel[(1,)](running, self._members, self._count, n_rows, CHUNK=LISTED)
@@ -395,25 +393,28 @@ class KernelScore:
         self._members, self._count = self._every, self._all
         return order[:, : step + 1].contiguous()
 
-    def can_swap(self) -> bool:
-        """Whether `swapped` is for such experts."""
+    def can_refine(self) -> bool:
+        """Whether `refined` is for such experts."""
         n_lanes = self.tables.n_lanes
         listable = can_list(self.n_features, self.shape[1])
         return listable and n_lanes == triton.next_power_of_2(n_lanes)
 
-    def swapped(self, x: Tensor, order: Tensor, rule: PursuitRule) -> tuple[Tensor, Tensor]:
-        """Take out each expert of a code in turn and put back the best one, or none.
+    def refined(
+        self, x: Tensor, order: Tensor, log_likelihood: Tensor, rule: PursuitRule
+    ) -> tuple[Tensor, Tensor]:
+        """Codes that no single change improves, begun with greedy ones.
 
         Parameters
         ----------
         x : Tensor of shape (n_rows, n_features)
             The same values, row by row.
         order : Tensor of shape (n_rows, n_slots), int32
+        log_likelihood : Tensor of shape (n_rows,)
         rule : PursuitRule
 
         Returns
         -------
-        order : Tensor of shape (n_rows, n_slots), int32
+        order : Tensor of shape (n_rows, max_active), int32
         log_likelihood : Tensor of shape (n_rows,)
         """
         tables, device = self.tables, x.device
@@ -423,21 +424,24 @@ class KernelScore:
         gains = self._gains_of_lanes() - cost
         active = torch.where(order < 0, order[:, :1], order).long()
         gains.scatter_(1, active, -torch.inf)
-        order = order.clone()
-        log_likelihood = torch.empty(n_rows, dtype=torch.float64, device=device)
+        pad = (0, rule.max_active - order.shape[1])
+        order = torch.nn.functional.pad(order, pad, value=-1).contiguous()
+        log_likelihood = log_likelihood.clone()
         size = 8 * triton.cdiv(n_features, 8)
-        n_programs = max(1, min(n_rows, SWAP_BYTES // (16 * size)))
+        n_programs = max(1, min(n_rows, REFINE_BYTES // (16 * size)))
+        n_slots = triton.next_power_of_2(rule.max_active)
         scratch = torch.empty((4, n_programs, size), device=device)
+        kept = torch.empty((n_programs, n_slots), dtype=torch.int32, device=device)
         # Which variables are agreed on is asked of tables alone; the ranks stand in for it here.
-        swap_kernel[(n_programs,)](
+        refine_kernel[(n_programs,)](
             x, gains, cost, tables.parameters, tables.ranks, tables.ranks,
             tables.parameters_by_variable, tables.ranks_by_variable, scratch[0].view(torch.int32),
-            scratch[1].view(torch.uint32), scratch[2:], order, log_likelihood,
+            scratch[1].view(torch.uint32), scratch[2:], kept, order, log_likelihood,
             n_rows, n_features, n_experts, n_programs, size, int(rule.n_swaps),
-            int(rule.min_active), order.shape[1], MARGIN,
-            FORMULA=True, GAUSSIAN=tables.gaussian, CHUNK=SWAP_CHUNK, LANES=n_lanes,
-            BLOCK=SWAP_BLOCK * SWAP_WARPS, SLOTS=triton.next_power_of_2(order.shape[1]),
-            num_warps=SWAP_WARPS, **entry_layout(n_experts),
+            int(rule.min_active), rule.max_active, MARGIN,
+            FORMULA=True, GAUSSIAN=tables.gaussian, CHUNK=REFINE_CHUNK, LANES=n_lanes,
+            BLOCK=REFINE_BLOCK * REFINE_WARPS, SLOTS=n_slots, num_warps=REFINE_WARPS,
+            **entry_layout(n_experts),
         )  # fmt: skip
         return order, log_likelihood
 

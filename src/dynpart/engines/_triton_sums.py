@@ -91,9 +91,10 @@ def compose_kernel(
 
 @triton.jit
 def add_kernel(
-    x, pulls, places, members, counts, level, mean, variance, parts,
+    x, weights, pulls, places, members, counts, level, mean, variance, parts,
     n_rows, n_features, n_experts, n_parts,
-    GAUSSIAN: tl.constexpr, GRADIENT: tl.constexpr, TOGETHER: tl.constexpr, WIDTH: tl.constexpr,
+    GAUSSIAN: tl.constexpr, GRADIENT: tl.constexpr, WEIGHTED: tl.constexpr,
+    TOGETHER: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
     """Add up over part of the rows in which an expert is active."""
     expert, part = tl.program_id(1), tl.program_id(2)
@@ -124,10 +125,15 @@ def add_kernel(
                 by_variance = tl.load(pulls + plane + here, mask=live, other=0.0)
                 v = tl.load(places + plane + here, mask=live, other=0.0)
                 g += by_variance * (own_variance - v + away * away)
-            first += g
-            second += g * g
+            counted = g
+            if WEIGHTED:
+                counted = g * tl.load(weights + row, mask=i < high, other=0.0)[:, None]
+            first += counted
+            second += counted * g
         else:
             weight = tl.load(pulls + here, mask=live, other=0.0).to(tl.float64)
+            if WEIGHTED:
+                weight = weight * tl.load(weights + row, mask=i < high, other=0.0)[:, None]
             value = tl.load(x + here, mask=live, other=0).to(tl.float64)
             first += weight
             second += weight * value
@@ -143,30 +149,42 @@ def add_kernel(
         tl.store(out + 2 * size, tl.sum(third, axis=0) * e, mask=inside)
 
 
-def gradient_sums(x: Tensor, experts: Experts, level: Tensor, codes: TorchCodes) -> Tensor:
+def gradient_sums(
+    x: Tensor, weight: Tensor | None, experts: Experts, level: Tensor, codes: TorchCodes
+) -> Tensor:
     """Sums of g = d log P / d log e_k and g^2 (appendix A), shape (2, n_experts, n_features).
 
     Parameters
     ----------
     x : Tensor of shape (n_rows, n_features)
         uint8 for binary values, else relative to the centre.
+    weight : Tensor of shape (n_rows,) or None
+        How often each row counts.
     experts : Experts
     level : Tensor of shape (n_experts, n_features)
         Levels of expertise relative to each variable's highest.
     codes : TorchCodes
     """
-    return _sums(x, experts, level, codes, gradient=True)
+    return _sums(x, weight, experts, level, codes, gradient=True)
 
 
-def responsibility_sums(x: Tensor, experts: Experts, level: Tensor, codes: TorchCodes) -> Tensor:
+def responsibility_sums(
+    x: Tensor, weight: Tensor | None, experts: Experts, level: Tensor, codes: TorchCodes
+) -> Tensor:
     """Sums of r and r T(x) (eq. 5 and 6), shape (1 + n_statistics, n_experts, n_features)."""
-    return _sums(x, experts, level, codes, gradient=False)
+    return _sums(x, weight, experts, level, codes, gradient=False)
 
 
 def _sums(
-    x: Tensor, experts: Experts, level: Tensor, codes: TorchCodes, *, gradient: bool
+    x: Tensor,
+    weight: Tensor | None,
+    experts: Experts,
+    level: Tensor,
+    codes: TorchCodes,
+    *,
+    gradient: bool,
 ) -> Tensor:
-    gaussian = experts.family.name == "gaussian"
+    gaussian = experts.family.is_normal
     eta: Any = experts.eta
     mean = variance = level
     if gradient:
@@ -189,8 +207,9 @@ def _sums(
     n_parts = max(1, min(MOST_PARTS, n_rows // ROWS_PER_PART))
     n_sums = 2 if gradient or not gaussian else 3
     parts = level.new_empty((n_sums, n_parts, n_experts, n_features))
+    weighted = weight is not None
     add_kernel[(n_widths, n_experts, n_parts)](
-        x, pulls, places, members, counts, level, mean, variance, parts, n_rows, n_features,
-        n_experts, n_parts, TOGETHER=TOGETHER, **kind,
+        x, weight if weighted else level, pulls, places, members, counts, level, mean, variance,
+        parts, n_rows, n_features, n_experts, n_parts, WEIGHTED=weighted, TOGETHER=TOGETHER, **kind,
     )  # fmt: skip
     return parts[:, 0] if n_parts == 1 else parts.sum(dim=1)

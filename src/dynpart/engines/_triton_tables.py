@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import numpy as np
 import torch
 import triton
 import triton.language as tl
@@ -195,7 +194,7 @@ class Tables:
         n_experts, n_features = log2_expertise.shape
         lanes = min(LANES, max(16, triton.next_power_of_2(n_experts)))
         n_lanes = lanes * triton.cdiv(n_experts, lanes)
-        gaussian = experts.family.name == "gaussian"
+        gaussian = experts.family.is_normal
         small = rank_type(n_experts)
         new = partial(torch.empty, dtype=torch.float32, device=eta.device)
         tables = cls(
@@ -278,11 +277,8 @@ def tables_kernel(
 
 
 def lane_cost(rule: PursuitRule, n_lanes: int, device: Any) -> Tensor:
-    """Costs of all lanes; those that only fill up, or are a layman's, can never be paid."""
+    """Costs of all lanes; those that only fill up, and the background's, can never be paid."""
     cost = torch.full((n_lanes,), torch.inf, dtype=torch.float64, device=device)
-    payable = rule.cost[np.isfinite(rule.cost)]
-    if payable.any():
-        cost[: len(rule.cost)] = torch.as_tensor(rule.cost)
-    else:
-        cost[: len(payable)] = 0.0
+    payable = rule.cost
+    cost[: len(payable)] = torch.as_tensor(payable) if payable.any() else 0.0
     return cost

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
+from itertools import chain
 from operator import add
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dynpart.arrays import namespace
 from dynpart.engines._contract import (
     Codes,
     CodeSummary,
@@ -23,15 +25,21 @@ from dynpart.engines._contract import (
     Experts,
     Fold,
     GradientSums,
+    OpinionSums,
     PursuitRule,
     ResponsibilitySums,
 )
-from dynpart.families import ColumnMoments, column_moments
+from dynpart.families import ColumnMoments, Family, column_moments
+from dynpart.rows import Rows
 
 FAN_IN = 16
 """Parts added at a time on the way up the tree."""
 POOL_BYTES = 1 << 28
 """Memory for rows to draw from, where a source can only be read from end to end."""
+
+
+Prepare = Callable[[Any, int], Rows]
+"""Turns what a source yields, and its index, into rows."""
 
 
 class Addable(Protocol):
@@ -91,67 +99,86 @@ class BlockRows:
         Yields the blocks, in the same order every time. If it is a sequence, single blocks are
         read by index where that saves reading the others.
     prepare : callable
-        Turns what the source yields into an array of shape (n_rows, n_features).
+        Turns what the source yields, and its index, into rows of numbers.
     sizes : ndarray of shape (n_blocks,)
         Rows of each block.
     marks : tuple of int
         A checksum of some rows of each block, to notice a source that changes its order.
+    family : Family or None
+        Encodes the rows; None leaves numbers.
+    weight : ndarray of shape (n_rows,) or None
+        Weights of all rows.
     """
 
     source: Iterable[Any]
-    prepare: Callable[[Any], NDArray]
+    prepare: Prepare
     sizes: NDArray[np.intp]
     marks: tuple[int, ...]
+    family: Family | None = None
+    weight: NDArray[np.float64] | None = None
 
     @classmethod
     def scan(
         cls,
         source: Iterable[Any],
-        prepare: Callable[[Any], NDArray] = np.asarray,
-        check: Callable[[NDArray, int], None] | None = None,
-    ) -> tuple[BlockRows, ColumnMoments]:
+        prepare: Prepare,
+        first_look: Prepare | None = None,
+    ) -> tuple[BlockRows, ColumnMoments | None]:
         """Read all blocks once: their sizes and the column moments of the whole table.
 
         Parameters
         ----------
         source : iterable
-        prepare : callable, optional
-        check : callable, optional
-            Called with each block and its index; raises if the block will not do.
+        prepare : callable
+        first_look : callable, optional
+            Does for this reading what `prepare` does for later ones, and raises if a block will not
+            do.
 
         Returns
         -------
         rows : BlockRows
-        moments : ColumnMoments
+        moments : ColumnMoments or None
+            None if no block has a row.
         """
         sizes: list[int] = []
         marks: list[int] = []
+        weights: list[NDArray] = []
+        look = prepare if first_look is None else first_look
 
         def moments_of_blocks() -> Iterator[ColumnMoments]:
             for index, item in enumerate(source):
-                block = prepare(item)
-                if check is not None:
-                    check(block, index)
+                block = look(item, index)
                 sizes.append(len(block))
                 marks.append(_mark(block))
+                if block.weight is not None:
+                    weights.append(block.weight)
                 if len(block):
-                    yield column_moments(block)
+                    yield column_moments(block.values, block.weight)
 
-        moments = tree_sum(moments_of_blocks())
-        return cls(source, prepare, np.array(sizes, dtype=np.intp), tuple(marks)), moments
+        found = moments_of_blocks()
+        first = next(found, None)
+        moments = None if first is None else tree_sum(chain([first], found))
+        weight = np.concatenate(weights) if weights else None
+        rows = cls(source, prepare, np.array(sizes, dtype=np.intp), tuple(marks), weight=weight)
+        return rows, moments
 
-    def __iter__(self) -> Iterator[NDArray]:
-        return (block for _, block in self._read() if len(block))
+    def encoded(self, family: Family) -> BlockRows:
+        """The same blocks as this family encodes them."""
+        return replace(self, family=family)
 
-    def _read(self) -> Iterator[tuple[int, NDArray]]:
+    def __iter__(self) -> Iterator[Rows]:
+        return (block for _, block in self.read() if len(block))
+
+    def read(self) -> Iterator[tuple[int, Rows]]:
+        """All blocks with their indices, empty ones too."""
         n_read = 0
         for index, item in enumerate(self.source):
-            yield index, self._checked(index, self.prepare(item))
+            yield index, self._checked(index, self.prepare(item, index))
             n_read += 1
         if n_read != len(self.sizes):
             raise ValueError(f"the first reading found {len(self.sizes)} blocks, now {n_read}")
 
-    def _checked(self, index: int, block: NDArray) -> NDArray:
+    def _checked(self, index: int, block: Rows) -> Rows:
         known = index < len(self.sizes)
         if not known or len(block) != self.sizes[index] or _mark(block) != self.marks[index]:
             raise ValueError(
@@ -159,19 +186,19 @@ class BlockRows:
                 "many times and needs them in the same order (a DataLoader: shuffle=False); "
                 "use partial_fit for rows that come in any order"
             )
-        return block
+        return block if self.family is None else block.encoded(self.family)
 
-    def rows_at(self, indices: NDArray[np.intp]) -> NDArray:
+    def rows_at(self, indices: NDArray[np.intp]) -> Rows:
         """The rows with these ascending indices, from one reading of the blocks they are in."""
         blocks, within = split_indices(self.sizes, indices)
         if isinstance(self.source, Sequence):
-            read = ((i, self._checked(i, self.prepare(self.source[i]))) for i in blocks.tolist())
+            read = ((i, self._checked(i, self.prepare(self.source[i], i))) for i in blocks.tolist())
         else:
-            read = (pair for pair in self._read() if pair[0] in set(blocks.tolist()))
+            read = (pair for pair in self.read() if pair[0] in set(blocks.tolist()))
         found = zip(read, within, strict=True)
-        return np.concatenate([np.asarray(block[picked]) for (_, block), picked in found])
+        return Rows.joined([block[picked] for (_, block), picked in found])
 
-    def draw(self, indices: NDArray[np.intp]) -> NDArray:
+    def draw(self, indices: NDArray[np.intp]) -> Rows:
         """The rows with these ascending indices, or their neighbours in the pool.
 
         A source that can only be read from end to end is not read again for every handful of rows:
@@ -188,21 +215,22 @@ class BlockRows:
         return getattr(self.source, "by_index", isinstance(self.source, Sequence))
 
     @cached_property
-    def _pool(self) -> NDArray:
+    def _pool(self) -> Rows:
         n_rows = int(self.sizes.sum())
         row_bytes = max(1, next(iter(self))[:1].nbytes)
         n_kept = max(1, min(n_rows, POOL_BYTES // row_bytes))
         return self.rows_at(-(-np.arange(n_kept) * n_rows // n_kept))
 
 
-Rows = BlockRows | NDArray
+AnyRows = BlockRows | Rows
 """What a :class:`BlocksEngine` works on: blocks, or rows drawn from them."""
 
 
-def _mark(block: NDArray) -> int:
+def _mark(block: Rows) -> int:
     """Checksum of about sixteen rows."""
     some = block[:: max(1, len(block) // 16)]
-    return zlib.crc32(np.ascontiguousarray(some).tobytes())
+    mark = zlib.crc32(np.ascontiguousarray(some.values).tobytes())
+    return mark if some.weight is None else zlib.crc32(some.weight.tobytes(), mark)
 
 
 def split_indices(
@@ -235,6 +263,17 @@ class BlockCodes:
 
     parts: tuple[Codes, ...]
 
+    def active(self, n_experts: int) -> Any:
+        """The binary codes h of all rows, shape (n_rows, n_experts)."""
+        parts = [codes.active(n_experts) for codes in self.parts]
+        return namespace(parts[0]).concatenate(parts)
+
+    @property
+    def weight(self) -> Any:
+        """Weights of all rows, shape (n_rows,), or None."""
+        weights = [codes.weight for codes in self.parts]
+        return None if weights[0] is None else namespace(weights[0]).concatenate(weights)
+
     def summary(self, n_experts: int) -> CodeSummary:
         """What the learner needs to know of all codes."""
         return tree_sum(codes.summary(n_experts) for codes in self.parts)
@@ -245,28 +284,30 @@ def trimmed(codes: Any) -> Any:
     if not isinstance(codes, Codes):  # on a device they are
         return codes
     n_steps = int(codes.n_active.max(initial=0))
-    return Codes(codes.order[:, :n_steps].copy(), codes.log_likelihood)
+    return replace(codes, order=codes.order[:, :n_steps].copy())
 
 
 class BlocksEngine:
     """Maps another engine over blocks of rows and adds up.
 
-    Holds one block at a time, and the codes of all rows. Rows that :meth:`take` draws are an array
-    in memory, which the other engine works on directly.
+    Holds one block at a time, and the codes of all rows. Rows that :meth:`take` draws are in
+    memory, and the other engine works on them directly.
 
     Parameters
     ----------
     inner : Engine
-        Works on one block, an array of shape (n_rows, n_features).
+        Works on one block.
 
     Examples
     --------
     >>> import numpy as np
     >>> from dynpart.engines import make_engine
     >>> from dynpart.engines.blocks import BlockRows, BlocksEngine
+    >>> from dynpart.rows import Rows
     >>> engine = BlocksEngine(make_engine("reference"))
-    >>> rows, moments = BlockRows.scan([np.zeros((3, 2)), np.ones((4, 2))])
-    >>> engine.take(rows, np.array([2, 3]))
+    >>> blocks = [np.zeros((3, 2)), np.ones((4, 2))]
+    >>> rows, moments = BlockRows.scan(blocks, lambda block, index: Rows(block))
+    >>> engine.take(rows, np.array([2, 3])).values
     array([[0., 0.],
            [1., 1.]])
     """
@@ -276,7 +317,7 @@ class BlocksEngine:
     def __init__(self, inner: Engine) -> None:
         self.inner = inner
 
-    def hold(self, rows: Rows) -> Rows:
+    def hold(self, rows: AnyRows) -> AnyRows:
         """The rows as they are, block by block."""
         return rows
 
@@ -288,30 +329,39 @@ class BlocksEngine:
         """The function as the other engine, which works on the batches, wants it."""
         return self.inner.repeated(fold, n_rows, experts, rule)
 
-    def take(self, rows: Rows, indices: NDArray[np.intp]) -> NDArray:
+    def take(self, rows: AnyRows, indices: NDArray[np.intp]) -> Any:
         """The rows with these ascending indices, in memory."""
         if not isinstance(rows, BlockRows):
             return self.inner.take(rows, indices)
         return self.inner.hold(rows.draw(indices))
 
-    def pursue(self, rows: Rows, experts: Experts, rule: PursuitRule) -> Any:
+    def pursue(
+        self, rows: AnyRows, experts: Experts, rule: PursuitRule, background: Experts | None = None
+    ) -> Any:
         """Codes of all rows, block by block."""
         if not isinstance(rows, BlockRows):
-            return self.inner.pursue(rows, experts, rule)
-        return BlockCodes(tuple(trimmed(self.inner.pursue(block, experts, rule)) for block in rows))
+            return self.inner.pursue(rows, experts, rule, background)
+        codes = (self.inner.pursue(block, experts, rule, background) for block in rows)
+        return BlockCodes(tuple(map(trimmed, codes)))
 
-    def gradient_sums(self, rows: Rows, experts: Experts, codes: Any) -> GradientSums:
+    def gradient_sums(self, rows: AnyRows, experts: Experts, codes: Any) -> GradientSums:
         """Evidence for more or less expertise (appendix A), added over blocks."""
         return self._sums(self.inner.gradient_sums, rows, experts, codes)
 
-    def responsibility_sums(self, rows: Rows, experts: Experts, codes: Any) -> ResponsibilitySums:
+    def responsibility_sums(
+        self, rows: AnyRows, experts: Experts, codes: Any
+    ) -> ResponsibilitySums:
         """Sums for the expert update (eq. 5 and 6), added over blocks."""
         return self._sums(self.inner.responsibility_sums, rows, experts, codes)
 
+    def opinion_sums(self, rows: AnyRows, experts: Experts, codes: Any) -> OpinionSums:
+        """Sums for Newton's method (appendix B), added over blocks."""
+        return self._sums(self.inner.opinion_sums, rows, experts, codes)
+
     def _sums(
         self,
-        of_block: Callable[[NDArray, Experts, Codes], T],
-        rows: Rows,
+        of_block: Callable[[Rows, Experts, Any], T],
+        rows: AnyRows,
         experts: Experts,
         codes: Any,
     ) -> T:

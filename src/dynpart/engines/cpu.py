@@ -16,30 +16,35 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_info
 
-from dynpart.engines import _cpu_binary, _cpu_dense, _cpu_smoothed, _cpu_sums
+from dynpart.amplitudes import Amplitude, Terms
+from dynpart.arrays import is_observed, row_blocks
+from dynpart.engines import _cpu_amplitudes, _cpu_dense, _cpu_levels, _cpu_smoothed, _cpu_sums
 from dynpart.engines._contract import (
-    LAYMAN,
     MARGIN,
     Codes,
     Experts,
     GradientSums,
     NumpyEngine,
+    OpinionSums,
     PursuitRule,
     ResponsibilitySums,
-    best_of_starts,
+    check_hard,
+    check_newton,
 )
+from dynpart.engines._cpu_charges import KernelCharges, kernel_charges
 from dynpart.engines._cpu_sums import TILE
 from dynpart.engines._cpu_tables import (
     SmoothedTables,
-    binary_tables,
     by_variable,
+    level_statistics,
+    level_tables,
+    level_type,
     order_tables,
     relative_levels,
     tiles,
     working_precision,
 )
-from dynpart.engines.reference import ReferenceEngine
-from dynpart.families._moments import row_blocks
+from dynpart.rows import Rows
 
 CHUNK_VALUES = 1 << 26
 """Values of uint8 rows worked on at a time."""
@@ -55,13 +60,17 @@ TABLE_BYTES = 1 << 25
 """Memory a thread may fill with log-densities, if one row does not need more."""
 IMPOSSIBLE = 1e30
 """Log-partition of the experts that fill up a vector: their densities are never the largest."""
+MOST_LEVEL_TERMS = 1 << 26
+"""Terms (levels x experts x variables) of a table that all rows share."""
 SUM_ROWS = 1 << 13
 """Rows per block of sums; the blocks' sums are added in order."""
+PULLED_ROWS = 256
+"""Rows whose composition is kept at hand while their family is asked for the pull."""
 SUM_BYTES = 1 << 26
 """Memory for the sums of blocks, if one block does not need more."""
 
-Run = Callable[["Threads", NDArray, int, NDArray, NDArray], None]
-"""Threads, rows, place of the first expert; orders and log-likelihoods to be filled in."""
+Run = Callable[["Threads", NDArray, NDArray, NDArray], None]
+"""Threads and rows; orders and log-likelihoods to be filled in."""
 
 
 class CpuEngine(NumpyEngine):
@@ -88,65 +97,129 @@ class CpuEngine(NumpyEngine):
     def __reduce__(self) -> tuple:
         return CpuEngine, (self.n_threads,)  # threads stay where they are
 
-    def take(self, rows: NDArray, indices: NDArray[np.intp]) -> NDArray:
-        """The rows with these indices."""
-        return rows[indices]
-
-    def pursue(self, rows: NDArray, experts: Experts, rule: PursuitRule) -> Codes:
+    def pursue(
+        self, rows: Rows, experts: Experts, rule: PursuitRule, background: Experts | None = None
+    ) -> Codes:
         """Likelihood matching pursuit (section 2.1) for every row."""
-        small = experts.n_experts < np.iinfo(np.int16).max
-
-        def pursue_from(experts: Experts, rule: PursuitRule, place: int) -> Codes:
-            run = _binary_pursuit(experts, rule) if _is_binary(experts) else _pursuit(experts, rule)
-
-            def of_chunk(chunk: slice) -> Codes:
-                x, n_rows = _prepared(rows[chunk], experts), chunk.stop - chunk.start
-                shape = n_rows, rule.max_active
-                order = np.full(shape, -1, dtype=np.int16 if small else np.int32)
-                log_likelihood = np.empty(n_rows)
-                run(self._threads, x, place, order, log_likelihood)
-                return Codes(order, log_likelihood)
-
-            return Codes.joined([of_chunk(chunk) for chunk in _chunks(rows, experts)])
-
-        return best_of_starts(pursue_from, experts, rule)
-
-    def gradient_sums(self, rows: NDArray, experts: Experts, codes: Codes) -> GradientSums:
-        """Sums of g = d log P / d log e_k and g^2 in the smoothed composition (appendix A)."""
-        if experts.family.name == "bernoulli":
-            kernel, fill = _cpu_sums.bernoulli_gradients, [0.5]
-        elif experts.family.name == "gaussian":
-            kernel, fill = _cpu_sums.gaussian_gradients, [0.0, 1.0]
+        experts.check_shapes(rows, cost=rule.cost)
+        rule.check_background(background)
+        dtype = np.int16 if experts.n_experts < np.iinfo(np.int16).max else np.int32
+        if background is not None:
+            experts = experts.beside(background)
+        if experts.amplitude is not None:
+            run = _amplitude_pursuit(experts, rule, guided=background is not None)
+        elif _is_discrete(experts):
+            run = _discrete_pursuit(experts, rule, complete=rows.complete)
         else:
-            return ReferenceEngine().gradient_sums(rows, experts, codes)
-        tile = _expertise_tiles(experts, [*experts.eta], fill)
+            run = _pursuit(experts, rule)
+
+        def of_chunk(chunk: slice) -> Codes:
+            x, n_rows = _prepared(rows[chunk], experts), chunk.stop - chunk.start
+            order = np.full((n_rows, rule.max_active), -1, dtype=dtype)
+            log_likelihood = np.empty(n_rows)
+            run(self._threads, x, order, log_likelihood)
+            return Codes(order, log_likelihood).of_rows(rows[chunk], experts.family)
+
+        return Codes.joined([of_chunk(chunk) for chunk in _chunks(rows, experts)])
+
+    def gradient_sums(self, rows: Rows, experts: Experts, codes: Codes) -> GradientSums:
+        """Sums of g = d log P / d log e_k and g^2 in the smoothed composition (appendix A)."""
+        if experts.amplitude is not None:
+            return GradientSums(self._amplitude_sums(rows, experts, codes, gradients=True))
+        kernel: Callable
+        family, said = experts.family, [*experts.eta]
+        if _is_discrete(experts):
+            chances = family.level_probabilities(experts.eta)
+            two = len(chances) == 2
+            kernel = _cpu_sums.binary_gradients if two else _cpu_sums.level_gradients
+            said = [chances[1]] if two else [*chances]
+            fill = [0.5] * len(said)
+        elif family.is_normal:
+            kernel, fill = _cpu_sums.normal_gradients, [0.0, 1.0]
+        else:
+            kernel, fill = _general_gradients(experts), [0.0] * len(said)
+        tile = _expertise_tiles(experts, said, fill)
         return GradientSums(self._sums(kernel, rows, experts, codes, tile, 2))
 
-    def responsibility_sums(
-        self, rows: NDArray, experts: Experts, codes: Codes
-    ) -> ResponsibilitySums:
+    def responsibility_sums(self, rows: Rows, experts: Experts, codes: Codes) -> ResponsibilitySums:
         """Sums of r and r T(x) for the averages of eq. 5 and 6."""
+        if experts.amplitude is not None:
+            return ResponsibilitySums(self._amplitude_sums(rows, experts, codes, gradients=False))
         tile = _expertise_tiles(experts, [], [])
-        n_sums = 1 + experts.family.n_statistics
-        kernel = _cpu_sums.responsibility_sums
-        return ResponsibilitySums(self._sums(kernel, rows, experts, codes, tile, n_sums))
+        family, kernel = experts.family, _cpu_sums.responsibility_sums
+        if family.is_binary or not _is_discrete(experts):
+            n_sums = 1 + family.n_statistics
+            return ResponsibilitySums(self._sums(kernel, rows, experts, codes, tile, n_sums))
+        if family.n_levels == 2:
+            weight, ones = self._sums(kernel, rows, experts, codes, tile, 2)
+            by_level = np.stack([weight - ones, ones])
+        else:
+            kernel, n_levels = _cpu_sums.level_sums, family.n_levels or 0
+            by_level = self._sums(kernel, rows, experts, codes, tile, n_levels)
+            weight = by_level.sum(axis=0)
+        T = level_statistics(family, rows.shape[1])
+        return ResponsibilitySums(np.stack([weight, *np.einsum("svd,vkd->skd", T, by_level)]))
+
+    def opinion_sums(self, rows: Rows, experts: Experts, codes: Codes) -> OpinionSums:
+        """Sums of df/dmu_k and of minus its derivative, in the smoothed composition (A.1.2)."""
+        check_newton(experts)
+        tile = _expertise_tiles(experts, [*experts.eta], [0.5])
+        return OpinionSums(self._sums(_opinion_derivatives(experts), rows, experts, codes, tile, 2))
+
+    def _amplitude_sums(
+        self, rows: Rows, experts: Experts, codes: Codes, *, gradients: bool
+    ) -> NDArray[np.float64]:
+        """Sums of experts with gains and offsets: first these, row by row, then the sums."""
+        experts.check_shapes(rows, order=codes.order)
+        amplitude, prior, model = _amplitude_tables(experts)
+        n_features = rows.shape[1]
+        rank = np.ascontiguousarray(experts.ranks)
+        level = np.exp2(relative_levels(experts.log2_expertise))
+        shift = np.ascontiguousarray(amplitude.shift(experts.family))
+        opinions = (model[0], 1 / model[1]) if gradients else ()
+        kernel = _cpu_amplitudes.gradients if gradients else _cpu_amplitudes.responsibilities
+        out = np.zeros((2 if gradients else 3, *level.shape))
+
+        def add_chunk(X: NDArray, weight: NDArray | None, order: NDArray) -> None:
+            gain, offset = np.zeros((2, *order.shape))
+
+            def find(lo: int, hi: int) -> None:
+                _cpu_amplitudes.row_amplitudes(X, lo, hi, model, rank, prior, order, gain, offset)
+
+            def add(lo: int, hi: int) -> None:
+                told = order, gain, offset, level, *opinions
+                kernel(X, weight, lo, hi, *told, shift, out)
+
+            self._threads.map_rows(find, len(X), n_features * order.shape[1])
+            self._threads.map_rows(add, n_features, len(X) * order.shape[1], TILE)
+
+        for chunk in _chunks(rows, experts):
+            part = rows[chunk]
+            measured = np.ascontiguousarray(experts.family.statistics(part.values)[0])
+            add_chunk(measured, part.weight, codes.order[chunk])
+        return out
 
     def _sums(
         self,
         kernel: Callable,
-        rows: NDArray,
+        rows: Rows,
         experts: Experts,
         codes: Codes,
         tile: NDArray,
         n_sums: int,
     ) -> NDArray[np.float64]:
         """Add up `n_sums` sums per expert and variable, shape (n_sums, n_experts, n_features)."""
+        experts.check_shapes(rows, order=codes.order)
         n_experts, n_features = experts.log2_expertise.shape
+        if codes.order.max(initial=-1) >= n_experts:
+            raise ValueError(f"codes name expert {codes.order.max()}, there are {n_experts}")
         n_tiles = len(tile)
         total = np.zeros((n_tiles, n_sums, n_experts, TILE))
         most_blocks = max(1, SUM_BYTES // total.nbytes)
         for chunk in _chunks(rows, experts):
             x, order = _prepared(rows[chunk], experts), codes.order[chunk]
+            missing = None if rows.complete else _missing(experts)
+            weight = rows[chunk].weight
             if kernel is _cpu_sums.responsibility_sums and x.ndim == 2:
                 x = x[None]
             size = max(SUM_ROWS, -(-len(order) // most_blocks))
@@ -157,7 +230,9 @@ class CpuEngine(NumpyEngine):
                 b, t = task
                 lo, hi = b * size, min((b + 1) * size, len(order))  # noqa: B023
                 width = min(TILE, n_features - t * TILE)
-                kernel(x, lo, hi, t * TILE, width, order, tile[t], parts[b, t])  # noqa: B023
+                kernel(
+                    x, missing, weight, lo, hi, t * TILE, width, order, tile[t], parts[b, t]  # noqa: B023
+                )  # fmt: skip
 
             tasks = [(b, t) for t in range(n_tiles) for b in range(len(starts))]
             self._threads.map(run, tasks, order.size * n_features)
@@ -197,7 +272,8 @@ class Threads:
                 task(argument)
 
         # Everyone takes what comes next, the caller too: nobody waits to be handed a task.
-        helpers = [self._pool.submit(work) for _ in range(self.n_threads - 1)]
+        n_helpers = min(self.n_threads, len(arguments)) - 1
+        helpers = [self._pool.submit(work) for _ in range(n_helpers)]
         try:
             work()
         finally:
@@ -227,79 +303,173 @@ def allowed_threads() -> int:
     return int(min([numba.get_num_threads(), *pools]))
 
 
-def _is_binary(experts: Experts) -> bool:
-    return experts.family.name == "bernoulli"
+def _is_discrete(experts: Experts) -> bool:
+    """Whether values are levels whose densities fit into a table for all rows."""
+    n_levels = experts.family.n_levels
+    return n_levels is not None and n_levels * experts.log2_expertise.size <= MOST_LEVEL_TERMS
 
 
-def _chunks(rows: NDArray, experts: Experts) -> Iterator[slice]:
+def _missing(experts: Experts) -> Any:
+    """The least value, as kernels read it, that stands for what was not observed."""
+    n_levels = experts.family.n_levels or 0
+    return level_type(experts.family)(n_levels) if _is_discrete(experts) else np.inf
+
+
+def _chunks(rows: Rows, experts: Experts) -> Iterator[slice]:
     """Slices that bound the memory beyond the input, whatever the number of rows."""
-    as_is = _is_binary(experts) and rows.dtype in (np.uint8, np.bool_)
-    return row_blocks(*rows.shape, values=CHUNK_VALUES if as_is else CHUNK_WIDENED)
+    return row_blocks(*rows.shape, values=CHUNK_VALUES if _is_discrete(experts) else CHUNK_WIDENED)
 
 
-def _prepared(rows: NDArray, experts: Experts) -> NDArray:
-    """Rows as kernels read them: uint8 for binary rows, statistics T(x) for all others."""
-    if not _is_binary(experts):
-        return np.ascontiguousarray(experts.family.statistics(rows))
-    rows = np.ascontiguousarray(rows)
-    return rows.view(np.uint8) if rows.dtype == np.bool_ else rows.astype(np.uint8, copy=False)
+def _prepared(rows: Rows, experts: Experts) -> NDArray:
+    """Rows as kernels read them: levels of discrete rows, statistics T(x) of all others."""
+    if _is_discrete(experts):
+        return np.ascontiguousarray(rows.values)
+    return np.ascontiguousarray(experts.family.statistics(rows.values))
 
 
 def _expertise_tiles(experts: Experts, others: list[NDArray], fill: list[float]) -> NDArray:
     """Levels of expertise and `others` as the sums read them, tile by tile of variables."""
     log2_levels = relative_levels(experts.log2_expertise)
     # The composed variance is a difference of moments: float32 would lose it.
-    dtype = working_precision(log2_levels) if _is_binary(experts) else np.float64
+    dtype = working_precision(log2_levels) if _is_discrete(experts) else np.float64
     return tiles([np.exp2(log2_levels), *others], [1.0, *fill], dtype)
 
 
-KernelRule = tuple[int, int, float, NDArray[np.float64], int, bool]
+def _general_gradients(experts: Experts) -> Callable:
+    """The gradient kernel of a family that no kernel knows: the family itself is asked."""
+    eta = experts.eta
+    n_statistics, _, n_features = eta.shape
+    families = [
+        experts.family.of_columns(np.arange(start, min(start + TILE, n_features)))
+        for start in range(0, n_features, TILE)
+    ]
+
+    def kernel(
+        T: NDArray, missing: Any, weight: Any, lo: int, hi: int, start: int, width: int,
+        order: NDArray, tile: NDArray, out: NDArray,
+    ) -> None:  # fmt: skip
+        family = families[start // TILE]
+        n_own = family.n_statistics
+        for begin in range(lo, hi, PULLED_ROWS):
+            end = min(begin + PULLED_ROWS, hi)
+            offset = np.empty((n_statistics, end - begin, TILE))
+            total = np.empty((end - begin, TILE))
+            _cpu_sums.compose(begin, end, width, order, tile, n_statistics, offset, total)
+            here = slice(start, start + width)
+            first = eta[:n_own, order[begin:end, 0], here]
+            values = T[:n_own, begin:end, here]
+            pull = np.zeros((n_statistics, end - begin, TILE))
+            with np.errstate(invalid="ignore", divide="ignore"):
+                said = first + offset[:n_own, :, :width]
+                found = family.pull(values, said) / total[:, :width]
+            pull[:n_own, :, :width] = np.where(is_observed(values[0]), found, 0.0)
+            _cpu_sums.general_gradients(pull, offset, weight, begin, end, width, order, tile, out)
+
+    return kernel
 
 
-def _kernel_rule(rule: PursuitRule) -> KernelRule:
-    cost = np.ascontiguousarray(rule.cost, dtype=np.float64)
+def _amplitude_tables(experts: Experts) -> tuple[Amplitude, tuple, tuple]:
+    """The amplitude, its priors and the experts as kernels read them."""
+    amplitude: Any = experts.amplitude
+    prior = float(amplitude.gain), amplitude.gain_variance, amplitude.offset_variance
+    terms = Terms.of(experts.family, experts.eta, amplitude)
+    _, log_partition = experts.natural
+    constant = 0.5 * terms.weight * terms.mean**2 - log_partition
+    tables = terms.mean, terms.weight, terms.measured, constant
+    return amplitude, prior, tuple(map(np.ascontiguousarray, tables))
+
+
+def _amplitude_pursuit(experts: Experts, rule: PursuitRule, *, guided: bool) -> Run:
+    check_hard(rule)
+    _, prior, model = _amplitude_tables(experts)
+    rank, n_payable = np.ascontiguousarray(experts.ranks), len(rule.cost)
+    cost = np.append(rule.cost, [np.inf] * (experts.n_experts - n_payable))
+    limits = int(rule.min_active), int(rule.max_active), MARGIN, int(rule.n_swaps)
+    rule_ = *limits, bool(rule.prune), min(int(rule.n_starts), n_payable)
+    guide = experts.n_experts - 1 if guided else -1
+
+    def run(threads: Threads, x: NDArray, order: NDArray, log_likelihood: NDArray) -> None:
+        def pursue(lo: int, hi: int) -> None:
+            _cpu_amplitudes.pursue_rows(
+                x[0], lo, hi, model, rank, cost, prior, rule_, guide, order, log_likelihood
+            )
+
+        threads.map_rows(pursue, len(order), 4 * rank.size * rule.max_active)
+
+    return run
+
+
+def _opinion_derivatives(experts: Experts) -> Callable:
+    """The kernel of both derivatives by an opinion: the family itself is asked for the pull."""
+    family, eta = experts.family, experts.eta
+
+    def kernel(
+        X: NDArray, missing: Any, weight: Any, lo: int, hi: int, start: int, width: int,
+        order: NDArray, tile: NDArray, out: NDArray,
+    ) -> None:  # fmt: skip
+        for begin in range(lo, hi, PULLED_ROWS):
+            end = min(begin + PULLED_ROWS, hi)
+            offset = np.empty((1, end - begin, TILE))
+            total = np.empty((end - begin, TILE))
+            _cpu_sums.compose(begin, end, width, order, tile, 1, offset, total)
+            here = slice(start, start + width)
+            values = X[begin:end, here]
+            composed = eta[:, order[begin:end, 0], here] + offset[..., :width]
+            pull = family.pull(family.statistics(values), composed)[0] / total[:, :width]
+            if missing is not None:
+                pull = np.where(values < missing, pull, 0.0)
+            _cpu_sums.opinion_derivatives(pull, weight, begin, end, width, order, tile, out)
+
+    return kernel
+
+
+KernelRule = tuple[int, int, float, NDArray[np.float64], int, bool, int, KernelCharges]
+
+
+def _kernel_rule(rule: PursuitRule, n_experts: int) -> KernelRule:
+    """The rule as kernels read it, for experts among whom there may be a background expert."""
+    n_payable = len(rule.cost)
+    cost = np.full(n_experts, np.inf)
+    cost[:n_payable] = rule.cost
     fewest, most = int(rule.min_active), int(rule.max_active)
-    return fewest, most, MARGIN, cost, int(rule.n_swaps), bool(rule.prune)
+    charges = kernel_charges(rule.charges, background=n_experts > n_payable)
+    n_starts = min(int(rule.n_starts), n_payable)
+    return fewest, most, MARGIN, cost, int(rule.n_swaps), bool(rule.prune), n_starts, charges
 
 
-def _binary_pursuit(experts: Experts, rule: PursuitRule) -> Run:
-    by, model = order_tables(experts), binary_tables(experts)
-    rank, rank_by_expert = by.rank, by.rank_by_expert
+def _discrete_pursuit(experts: Experts, rule: PursuitRule, *, complete: bool) -> Run:
+    by, model = order_tables(experts), level_tables(experts, complete=complete)
+    rank, rank_by_expert, keys = by.rank, by.rank_by_expert, by.keys
     n_features, n_lanes = rank.shape
     n_terms = n_features * n_lanes
-    rule_ = _kernel_rule(rule)
+    rule_ = _kernel_rule(rule, experts.n_experts)
     if rule.smoothed:
         levels = SmoothedTables.of(experts)
-        shares, shares_by_expert = levels.binary_shares(model)
+        shares, shares_by_expert = levels.shares(model)
 
-    def run(
-        threads: Threads, x: NDArray, place: int, order: NDArray, log_likelihood: NDArray
-    ) -> None:
+    def run(threads: Threads, x: NDArray, order: NDArray, log_likelihood: NDArray) -> None:
         n_rows = len(x)
-        # If nobody else begins, the layman does, who is the last expert.
-        first, score = np.full(n_rows, experts.n_experts - 1), np.zeros(n_rows)
+        first, score = np.empty(n_rows, np.int64), np.empty(n_rows)
 
         def begin(lo: int, hi: int) -> None:
-            _cpu_binary.first_pass(
-                x, lo, hi, model.usual, model.surprise, model.constant, rule_[3], place, first,
-                score,
-            )  # fmt: skip
+            _cpu_levels.first_pass(
+                x, lo, hi, model.usual, model.surprise, model.constant, rule_[3], first, score
+            )
 
         def smoothed(lo: int, hi: int) -> None:
-            _cpu_smoothed.pursue_binary(
+            _cpu_smoothed.pursue_levels(
                 x, lo, hi, first, model.table, shares, shares_by_expert, levels.levels,
-                levels.levels_by_expert, levels.log2_expertise, rank, rank_by_expert, rule_,
-                order, log_likelihood,
+                levels.levels_by_expert, levels.log2_expertise, rank, keys, rule_, order,
+                log_likelihood,
             )  # fmt: skip
 
         def hard(rows: NDArray[np.intp]) -> None:
-            _cpu_binary.pursue_group(
-                rows, first, score, x, model.usual, model.agreed, model.table, rank,
-                rank_by_expert, rule_, order, log_likelihood,
+            _cpu_levels.pursue_group(
+                rows, first, score, x, model.usual, model.agreed, model.largest, model.table, rank,
+                rank_by_expert, keys, rule_, order, log_likelihood,
             )  # fmt: skip
 
-        if place != LAYMAN:
-            threads.map_rows(begin, n_rows, n_terms // 8)
+        threads.map_rows(begin, n_rows, n_terms // 8)
         if rule.smoothed:
             # Rows of a task read the experts together.
             fewest = _cpu_smoothed.BLOCK
@@ -326,26 +496,24 @@ def _pursuit(experts: Experts, rule: PursuitRule) -> Run:
     log_partition = by_variable(log_partition, IMPOSSIBLE, np.float64)
     n_terms = by.rank.size
     block = max(1, min(8, TABLE_BYTES // (4 * n_terms)))
-    rule_ = _kernel_rule(rule)
+    rule_ = _kernel_rule(rule, experts.n_experts)
     n_features, n_lanes = by.rank.shape
     whole_groups = -(-n_features // _cpu_smoothed.GROUP) * _cpu_smoothed.GROUP
     memory = ThreadTables(1 + rule.smoothed, block * whole_groups * n_lanes)
     if rule.smoothed:
         levels = SmoothedTables.of(experts)
 
-    def run(
-        threads: Threads, T: NDArray, place: int, order: NDArray, log_likelihood: NDArray
-    ) -> None:
+    def run(threads: Threads, T: NDArray, order: NDArray, log_likelihood: NDArray) -> None:
         def smoothed(lo: int, hi: int) -> None:
             _cpu_smoothed.pursue_dense(
                 T, lo, hi, block, theta, log_partition, levels.levels, levels.levels_by_expert,
-                levels.log2_levels, levels.log2_expertise, by.rank, by.rank_by_expert, rule_,
+                levels.log2_levels, levels.log2_expertise, by.rank, by.keys, rule_,
                 tuple(memory.tables), order, log_likelihood,
             )  # fmt: skip
 
         def hard(lo: int, hi: int) -> None:
             _cpu_dense.pursue(
-                T, lo, hi, block, theta, log_partition, by.rank, by.rank_by_expert, rule_, place,
+                T, lo, hi, block, theta, log_partition, by.rank, by.rank_by_expert, by.keys, rule_,
                 memory.tables[0], order, log_likelihood,
             )  # fmt: skip
 

@@ -8,9 +8,11 @@ its arguments and has a key, so what a lost worker held is computed again, and i
 from __future__ import annotations
 
 import uuid
+import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import cached_property, partial, reduce
 from operator import add
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -24,11 +26,13 @@ from dynpart.engines._contract import (
     Experts,
     GradientSums,
     NumpyEngine,
+    OpinionSums,
     PursuitRule,
     ResponsibilitySums,
 )
-from dynpart.engines.blocks import FAN_IN, split_indices, trimmed
-from dynpart.families import ColumnMoments, column_moments
+from dynpart.engines.blocks import FAN_IN, BlockCodes, split_indices, trimmed
+from dynpart.families import ColumnMoments, Family, column_moments
+from dynpart.rows import Rows
 
 if TYPE_CHECKING:
     from dask.array import Array as DaskArray
@@ -109,13 +113,19 @@ class DaskRows:
     Attributes
     ----------
     blocks : list of Future
-        Arrays of shape (n_rows, n_features), none of them empty.
+        Rows, none of them empty.
     sizes : ndarray of shape (n_blocks,)
         Rows of each block.
+    weight : ndarray of shape (n_rows,) or None
+        Weights of all rows.
+    n_empty : int
+        Rows that were left out since nothing in them was observed.
     """
 
     blocks: list[Future]
     sizes: NDArray[np.intp]
+    weight: NDArray[np.float64] | None = None
+    n_empty: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +134,19 @@ class DaskCodes:
 
     parts: list[Future]
     engine: DaskEngine
+
+    @cached_property
+    def _here(self) -> BlockCodes:
+        return BlockCodes(tuple(self.engine.gather(self.parts)))
+
+    def active(self, n_experts: int) -> NDArray[np.bool_]:
+        """The binary codes h of all rows, brought here, shape (n_rows, n_experts)."""
+        return self._here.active(n_experts)
+
+    @property
+    def weight(self) -> NDArray[np.float64] | None:
+        """Weights of all rows, shape (n_rows,), or None."""
+        return self._here.weight
 
     def summary(self, n_experts: int) -> CodeSummary:
         """What the learner needs to know of all codes."""
@@ -160,10 +183,14 @@ class DaskEngine(NumpyEngine):
         self.local = inner if local is None else local
         self.client = cluster_client() if client is None else client
         self._sent: tuple[Experts, Future] | None = None
+        self._made: weakref.WeakSet[Future] = weakref.WeakSet()
 
     def load(
-        self, X: DaskArray, prepare: Callable[[Any, int], NDArray] | None = None
-    ) -> tuple[DaskRows, ColumnMoments]:
+        self,
+        X: DaskArray,
+        prepare: Callable[..., tuple[Rows, int]],
+        weight: DaskArray | None = None,
+    ) -> tuple[DaskRows, ColumnMoments | None]:
         """Bring the chunks of `X` into the workers' memory and find their column moments.
 
         Parameters
@@ -171,54 +198,90 @@ class DaskEngine(NumpyEngine):
         X : dask.array.Array of shape (n_rows, n_features)
             Cut along rows only. Chunks that do not fit in memory are spilled to the workers' disks
             by Dask.
-        prepare : callable, optional
-            Called on a worker with each chunk and its index; returns the array to work on.
+        prepare : callable
+            Called on a worker with each chunk, its index and, if there are weights, those of its
+            rows; returns rows of numbers, and how many were left out as empty.
+        weight : dask.array.Array of shape (n_rows,), optional
+            Chunked as the rows of `X` are.
 
         Returns
         -------
         rows : DaskRows
-        moments : ColumnMoments
+        moments : ColumnMoments or None
+            None if no chunk has a row.
         """
         check_chunks(X)
-        blocks = self.client.compute(list(X.to_delayed().ravel()))
-        if prepare is not None:
-            blocks = self.map("block", prepare, blocks, range(len(blocks)))
-        sizes = np.array(self.client.gather(self.map("size", len, blocks)), dtype=np.intp)
+        self._retry_kept(X)
+        chunks = self.client.compute(list(X.to_delayed().ravel()))
+        self._made.update(chunks)
+        arguments: list[Any] = [chunks, range(len(chunks))]
+        if weight is not None:
+            if weight.chunks[0] != X.chunks[0]:
+                raise ValueError(
+                    "sample_weight must be chunked as the rows of X are; use "
+                    "sample_weight.rechunk({0: X.chunks[0]})"
+                )
+            arguments.append(self.client.compute(list(weight.to_delayed().ravel())))
+            self._made.update(arguments[-1])
+        looks = self.map("look", prepare, *arguments)
+        n_empty = sum(self.gather(self.map("empty", _n_empty, looks)))
+        blocks = self.map("block", _block, looks)
+        sizes = np.array(self.gather(self.map("size", len, blocks)), dtype=np.intp)
         filled = [block for block, size in zip(blocks, sizes, strict=True) if size]
         if not filled:
-            raise ValueError("X has no rows")
-        rows = DaskRows(filled, sizes[sizes > 0])
-        return rows, self.sum_over("moments", column_moments, filled)
+            return DaskRows([], sizes[:0]), None
+        weights = None
+        if weight is not None:
+            weights = np.concatenate(self.gather(self.map("weight", _weight, filled)))
+        rows = DaskRows(filled, sizes[sizes > 0], weights, n_empty)
+        return rows, self.sum_over("moments", _moments, filled)
 
-    def take(self, rows: DaskRows | NDArray, indices: NDArray[np.intp]) -> NDArray:
+    def encoded(self, rows: DaskRows, family: Family) -> DaskRows:
+        """The rows as this family encodes them, on the workers."""
+        blocks = self.map("encode", partial(_encoded, family), rows.blocks)
+        return replace(rows, blocks=blocks)
+
+    def take(self, rows: DaskRows | Rows, indices: NDArray[np.intp]) -> Rows:
         """The rows with these ascending indices, in the driver's memory."""
-        if isinstance(rows, np.ndarray):
+        if isinstance(rows, Rows):
             return self.local.take(rows, indices)
         touched, within = split_indices(rows.sizes, indices)
         blocks = [rows.blocks[index] for index in touched]
-        return np.concatenate(self.client.gather(self.map("take", _take, blocks, within)))
+        return Rows.joined(self.gather(self.map("take", _take, blocks, within)))
 
-    def pursue(self, rows: DaskRows | NDArray, experts: Experts, rule: PursuitRule) -> Any:
+    def pursue(
+        self,
+        rows: DaskRows | Rows,
+        experts: Experts,
+        rule: PursuitRule,
+        background: Experts | None = None,
+    ) -> Any:
         """Codes of all rows, left on the workers that found them."""
-        if isinstance(rows, np.ndarray):
-            return self.local.pursue(rows, experts, rule)
+        if isinstance(rows, Rows):
+            return self.local.pursue(rows, experts, rule, background)
         shared = [self._share(experts)] * len(rows.blocks)
-        task = partial(_pursue, self.inner, rule)
+        task = partial(_pursue, self.inner, rule, background)
         return DaskCodes(self.map("pursue", task, rows.blocks, shared), self)
 
-    def gradient_sums(self, rows: DaskRows | NDArray, experts: Experts, codes: Any) -> GradientSums:
+    def gradient_sums(self, rows: DaskRows | Rows, experts: Experts, codes: Any) -> GradientSums:
         """Evidence for more or less expertise (appendix A), added over blocks."""
-        if isinstance(rows, np.ndarray):
+        if isinstance(rows, Rows):
             return self.local.gradient_sums(rows, experts, codes)
         return self._sums("gradient", self.inner.gradient_sums, rows, experts, codes)
 
     def responsibility_sums(
-        self, rows: DaskRows | NDArray, experts: Experts, codes: Any
+        self, rows: DaskRows | Rows, experts: Experts, codes: Any
     ) -> ResponsibilitySums:
         """Sums for the expert update (eq. 5 and 6), added over blocks."""
-        if isinstance(rows, np.ndarray):
+        if isinstance(rows, Rows):
             return self.local.responsibility_sums(rows, experts, codes)
         return self._sums("responsibility", self.inner.responsibility_sums, rows, experts, codes)
+
+    def opinion_sums(self, rows: DaskRows | Rows, experts: Experts, codes: Any) -> OpinionSums:
+        """Sums for Newton's method (appendix B), added over blocks."""
+        if isinstance(rows, Rows):
+            return self.local.opinion_sums(rows, experts, codes)
+        return self._sums("opinion", self.inner.opinion_sums, rows, experts, codes)
 
     def _sums(
         self, name: str, of_block: Callable[..., T], rows: DaskRows, experts: Experts, codes: Any
@@ -245,7 +308,35 @@ class DaskEngine(NumpyEngine):
 
         Dask's dashboard shows the tasks as "dynpart-" and `name`.
         """
-        return self.client.map(task, *arguments, key=_keys(name, len(arguments[0])))
+        futures = self.client.map(task, *arguments, key=_keys(name, len(arguments[0])))
+        self._made.update(futures)
+        return futures
+
+    def gather(self, futures: list[Future]) -> list[Any]:
+        """Results of futures; if there are none, all that the engine asked for is let go.
+
+        Chunks have the keys that their array gave them. While anybody asks for a key that failed,
+        or for what was to be made of it, the cluster answers with the error it remembers; and
+        whoever looks into an exception still holds the futures of the fit that failed.
+        """
+        try:
+            return self.client.gather(futures)
+        except BaseException:
+            for future in list(self._made):
+                future.release()
+            if self.client.status == "running":
+                # It lets go in a thread of its own: wait, lest the keys be asked for before.
+                self.client.sync(_nothing)
+            raise
+
+    def _retry_kept(self, X: DaskArray) -> None:
+        """Compute chunks once more that failed when their owner asked the cluster to keep them."""
+        from distributed import futures_of
+
+        failed = [future for future in futures_of(X) if future.status == "error"]
+        if failed:
+            with suppress(KeyError):  # the task that failed first is nobody's future
+                self.client.retry(failed)
 
     def sum_over(self, name: str, task: Callable[..., T], *arguments: Any) -> T:
         """The sum of what :meth:`map` would give, added in the tree of ``blocks.tree_sum``."""
@@ -257,7 +348,12 @@ class DaskEngine(NumpyEngine):
                 self.client.submit(_add, *group, key=key)
                 for group, key in zip(groups, keys, strict=True)
             ]
-        return parts[0].result()
+            self._made.update(parts)
+        return self.gather(parts)[0]
+
+
+async def _nothing() -> None:
+    pass
 
 
 def _keys(name: str, n: int) -> list[tuple[str, int]]:
@@ -288,12 +384,34 @@ def _on_one_thread(task: Callable[[NDArray], T], block: NDArray) -> T:
         numba.set_num_threads(n_threads)
 
 
-def _take(block: NDArray, indices: NDArray[np.intp]) -> NDArray:
+def _block(look: tuple[Rows, int]) -> Rows:
+    return look[0]
+
+
+def _n_empty(look: tuple[Rows, int]) -> int:
+    return look[1]
+
+
+def _take(block: Rows, indices: NDArray[np.intp]) -> Rows:
     return block[indices]
 
 
-def _pursue(engine: Engine, rule: PursuitRule, block: NDArray, experts: Experts) -> Codes:
-    return trimmed(engine.pursue(block, experts, rule))
+def _moments(block: Rows) -> ColumnMoments:
+    return column_moments(block.values, block.weight)
+
+
+def _weight(block: Rows) -> Any:
+    return block.weight
+
+
+def _encoded(family: Family, block: Rows) -> Rows:
+    return block.encoded(family)
+
+
+def _pursue(
+    engine: Engine, rule: PursuitRule, background: Experts | None, block: Rows, experts: Experts
+) -> Codes:
+    return trimmed(engine.pursue(block, experts, rule, background))
 
 
 def _summary(n_experts: int, codes: Codes) -> CodeSummary:

@@ -5,22 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import reduce
 from operator import add
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dynpart.arrays import is_observed, row_blocks
 from dynpart.composition import compose_smoothed, owners, responsibilities
+from dynpart.engines._charges import Charges
 from dynpart.engines._contract import (
     MARGIN,
+    NEARLY,
     Codes,
     Experts,
     GradientSums,
     NumpyEngine,
+    OpinionSums,
     PursuitRule,
     ResponsibilitySums,
-    best_of_starts,
+    check_newton,
+    n_weakest,
 )
-from dynpart.families._moments import row_blocks
+from dynpart.rows import Rows
 
 Array = NDArray[np.float64]
 
@@ -30,83 +36,140 @@ class ReferenceEngine(NumpyEngine):
 
     name = "reference"
 
-    def take(self, rows: NDArray, indices: NDArray[np.intp]) -> NDArray:
-        """The rows with these indices."""
-        return rows[indices]
-
-    def pursue(self, rows: NDArray, experts: Experts, rule: PursuitRule) -> Codes:
+    def pursue(
+        self, rows: Rows, experts: Experts, rule: PursuitRule, background: Experts | None = None
+    ) -> Codes:
         """Likelihood matching pursuit (section 2.1) for every row."""
+        experts.check_shapes(rows, cost=rule.cost)
+        rule.check_background(background)
+        blocks = (rows[block] for block in _blocks(rows, experts))
+        if experts.amplitude is not None:
+            return Codes.joined(
+                [_amplitudes().pursue_block(block, experts, rule, background) for block in blocks]
+            )
+        return Codes.joined([pursue_block(block, experts, rule, background) for block in blocks])
 
-        def pursue_from(experts: Experts, rule: PursuitRule, place: int) -> Codes:
-            def of_block(block: slice) -> Codes:
-                return pursue_block(experts.family.statistics(rows[block]), experts, rule, place)
-
-            return Codes.joined([of_block(block) for block in _blocks(rows, experts)])
-
-        return best_of_starts(pursue_from, experts, rule)
-
-    def gradient_sums(self, rows: NDArray, experts: Experts, codes: Codes) -> GradientSums:
+    def gradient_sums(self, rows: Rows, experts: Experts, codes: Codes) -> GradientSums:
         """Sums of g = d log P / d log e_k and g^2 in the smoothed composition (appendix A)."""
 
         def of_block(block: slice) -> GradientSums:
-            r, T = _responsibilities_and_statistics(rows, experts, codes, block)
+            if experts.amplitude is not None:
+                part = rows[block], experts, codes[block]
+                return GradientSums(_amplitudes().gradient_terms(*part))
+            r, T, observed = _shared_out(rows[block], experts, codes[block])
             eta = compose_smoothed(experts.eta, r)
             g = experts.family.expertise_gradient(T[:, :, None], eta[:, :, None], experts.eta, r)
-            return GradientSums(np.stack([g.sum(axis=0), (g * g).sum(axis=0)]))
+            g = np.where(observed[:, None], g, 0.0)
+            weight = weights_of(rows[block])
+            return GradientSums(np.stack([weighted_sum(weight, g), weighted_sum(weight, g * g)]))
 
         return reduce(add, map(of_block, _blocks(rows, experts)))
 
-    def responsibility_sums(
-        self, rows: NDArray, experts: Experts, codes: Codes
-    ) -> ResponsibilitySums:
+    def responsibility_sums(self, rows: Rows, experts: Experts, codes: Codes) -> ResponsibilitySums:
         """Sums of r and r T(x) for the averages of eq. 5 and 6."""
 
         def of_block(block: slice) -> ResponsibilitySums:
-            r, T = _responsibilities_and_statistics(rows, experts, codes, block)
-            weighted = np.einsum("nkd,snd->skd", r, T)
-            return ResponsibilitySums(np.stack([r.sum(axis=0), *weighted]))
+            if experts.amplitude is not None:
+                part = rows[block], experts, codes[block]
+                return ResponsibilitySums(_amplitudes().responsibility_terms(*part))
+            r, T, observed = _shared_out(rows[block], experts, codes[block])
+            r = np.where(observed[:, None], r, 0.0) * weights_of(rows[block])[:, None, None]
+            shares = np.einsum("nkd,snd->skd", r, T)
+            return ResponsibilitySums(np.stack([r.sum(axis=0), *shares]))
+
+        return reduce(add, map(of_block, _blocks(rows, experts)))
+
+    def opinion_sums(self, rows: Rows, experts: Experts, codes: Codes) -> OpinionSums:
+        """Sums of df/dmu_k and of minus its derivative, in the smoothed composition (A.1.2)."""
+        check_newton(experts)
+
+        def of_block(block: slice) -> OpinionSums:
+            r, T, observed = _shared_out(rows[block], experts, codes[block])
+            pull = experts.family.pull(T, compose_smoothed(experts.eta, r))[0]
+            by_opinion = r * np.where(observed, pull, 0.0)[:, None]
+            weight = weights_of(rows[block])
+            second = weighted_sum(weight, by_opinion * by_opinion)
+            return OpinionSums(np.stack([weighted_sum(weight, by_opinion), second]))
 
         return reduce(add, map(of_block, _blocks(rows, experts)))
 
 
-def _blocks(rows: NDArray, experts: Experts) -> Iterator[slice]:
+def _amplitudes() -> Any:
+    """What is done for experts with gains and offsets; it builds on this module."""
+    from dynpart.engines import reference_amplitudes
+
+    return reference_amplitudes
+
+
+def _blocks(rows: Rows, experts: Experts) -> Iterator[slice]:
     return row_blocks(len(rows), experts.log2_expertise.size)
 
 
-def _responsibilities_and_statistics(
-    rows: NDArray, experts: Experts, codes: Codes, block: slice
-) -> tuple[Array, Array]:
-    h = Codes(codes.order[block], codes.log_likelihood[block]).active(experts.n_experts)
-    return (
-        responsibilities(experts.log2_expertise, h),
-        experts.family.statistics(rows[block]),
-    )
+def weights_of(rows: Rows) -> Array:
+    """How often each row counts."""
+    return np.ones(len(rows)) if rows.weight is None else rows.weight
 
 
-def expert_log_densities(T: Array, experts: Experts) -> Array:
-    """Log P_k(x(d)) of every row, expert and variable, shape (n_rows, n_experts, n_features)."""
+def weighted_sum(weight: Array, terms: Array) -> Array:
+    """Sum over rows, each as often as it weighs."""
+    return np.tensordot(weight, terms, axes=1)
+
+
+def _shared_out(
+    rows: Rows, experts: Experts, codes: Codes
+) -> tuple[Array, Array, NDArray[np.bool_]]:
+    """Responsibilities, T(x) with 0 for what was not observed, and what was observed."""
+    T = experts.family.statistics(rows.values)
+    observed = is_observed(T[0])
+    r = responsibilities(experts.log2_expertise, codes.active(experts.n_experts))
+    return r, np.where(observed, T, 0.0), observed
+
+
+def expert_log_densities(rows: Rows, experts: Experts) -> Array:
+    """Log P_k(x(d)) of every row, expert and variable, shape (n_rows, n_experts, n_features).
+
+    Without b(x), which is the same for all experts; zero where nothing was observed.
+    """
+    T = experts.family.statistics(rows.values)
     theta, log_partition = experts.natural
     density = -log_partition[None] + T[0][:, None] * theta[0]
     for s in range(1, len(T)):
         density += T[s][:, None] * theta[s]
-    return density
+    return np.where(is_observed(T[0])[:, None], density, 0.0)
 
 
-def pursue_block(T: Array, experts: Experts, rule: PursuitRule, place: int = 0) -> Codes:
-    """Pursue, then refine, the rows with statistics `T` (n_statistics, n_rows, n_features)."""
-    density = expert_log_densities(T, experts)
-    score = _SmoothedScore(density, experts) if rule.smoothed else _HardScore(density, experts)
-    order = greedy_pursuit(score, rule, place)
-    for _ in range(rule.n_swaps):
-        _refine(order, density, experts, rule, may_replace=True)
+def pursue_block(
+    rows: Rows, experts: Experts, rule: PursuitRule, background: Experts | None
+) -> Codes:
+    """Pursue, then refine, some rows."""
+    density = expert_log_densities(rows, experts)
+
+    def codes_of(order: NDArray[np.integer]) -> Codes:
+        h = Codes(order, np.empty(len(order))).active(experts.n_experts)
+        owner = owners(experts.ranks, h)
+        return Codes(order, np.take_along_axis(density, owner[:, None], axis=1).sum(axis=(1, 2)))
+
+    charges = rule.charges
+    if background is not None:
+        guided = experts.beside(background)
+        guided_density = expert_log_densities(rows, guided)
+
+    def pursued_from(place: int) -> Codes:
+        score = _SmoothedScore(density, experts) if rule.smoothed else HardScore(density, experts)
+        order: NDArray[np.integer] = greedy_pursuit(score, rule, place)
+        if rule.n_swaps:
+            order = refined(order, guided_density, guided, rule)
+        return codes_of(order)
+
+    places = range(min(rule.n_starts, experts.n_experts))
+    codes = reduce(lambda best, other: best.or_better(other, charges), map(pursued_from, places))
+    order = codes.order
     if rule.prune:
-        _refine(order, density, experts, rule, may_replace=False)
-    h = Codes(order, np.empty(len(order))).active(experts.n_experts)
-    owner = owners(experts.ranks, h)
-    return Codes(order, np.take_along_axis(density, owner[:, None], axis=1).sum(axis=(1, 2)))
+        _prune(order, density, experts, rule)
+    return codes_of(order).of_rows(rows, experts.family)
 
 
-class _HardScore:
+class HardScore:
     """Log P(x | h) under the hard rule (eq. 2), and how each further expert would change it."""
 
     def __init__(self, density: Array, experts: Experts) -> None:
@@ -158,7 +221,7 @@ class _SmoothedScore:
 
 
 def greedy_pursuit(
-    score: _HardScore | _SmoothedScore, rule: PursuitRule, place: int = 0
+    score: HardScore | _SmoothedScore, rule: PursuitRule, place: int = 0
 ) -> NDArray[np.int32]:
     """Activate the expert that most improves the score until none earns its cost.
 
@@ -187,37 +250,201 @@ def greedy_pursuit(
     return order
 
 
-def _refine(
-    order: NDArray[np.int32],
-    density: Array,
-    experts: Experts,
+def refined(
+    order: NDArray[np.integer], density: Array, guided: Experts, rule: PursuitRule
+) -> NDArray[np.integer]:
+    """Codes that no single addition, removal or exchange of an expert improves.
+
+    A greedy code is misled by its first expert, who had to explain the whole row alone, and often
+    no single change leads away from it. So a background expert joins for a while, whom nobody has
+    to pay: variables of which the code's experts know little fall to it, and better ones are found
+    for the third of the experts that then earn least. It leaves, and the code settles. Where that
+    ends worse than the greedy code, the greedy code itself settles instead.
+
+    Parameters
+    ----------
+    order : ndarray of shape (n_rows, max_active)
+        Greedy codes.
+    density : ndarray of shape (n_rows, n_experts + 1, n_features)
+        Log-densities under the experts and, last, the background expert.
+    guided : Experts
+        The same experts.
+    rule : PursuitRule
+
+    Returns
+    -------
+    order : ndarray of shape (n_rows, max_active)
+    """
+    out = np.full_like(order, -1)
+    for row in range(len(order)):
+        score = RowScore(density[row], guided, rule.charges)
+        greedy = [int(k) for k in order[row] if k >= 0]
+        n_looks, suits = n_weakest(len(greedy)), score.best_type(greedy)
+        code = weakest_first(greedy, suits, score)
+        code, type_ = settled(code, suits, score, rule, n_looks=n_looks, with_background=True)
+        code, type_ = settled(code, type_, score, rule, n_looks=rule.n_swaps * len(code))
+        if score.worth(code, type_) < score.worth(greedy, suits) - MARGIN:
+            n_looks = rule.n_swaps * len(greedy)
+            code, type_ = settled(greedy, suits, score, rule, n_looks=n_looks)
+        code = tried_as_another_type(code, type_, score, rule)
+        out[row, : len(code)] = code
+    return out
+
+
+def tried_as_another_type(
+    code: list[int], type_: int, score: RowScore, rule: PursuitRule
+) -> list[int]:
+    """The code, or a better one that is found if the row is taken to be of another type.
+
+    No single change leads from the codes of one type to those of another. So if the second best
+    type suits the code nearly as well, the code settles as if the row were of that type, and then
+    freely; the better one is kept.
+    """
+    values = score.charges.of_types(np.array([code]))[0]
+    nearly, values[type_] = values[type_] - NEARLY, -np.inf
+    second = int(values.argmax())
+    if values[second] < nearly:
+        return code
+    n_looks = rule.n_swaps * len(code)
+    found, _ = settled(code, second, score, rule, n_looks=n_looks, held=True)
+    if found == code:
+        return code
+    n_looks, suits = rule.n_swaps * len(found), score.best_type(found)
+    found, suits = settled(found, suits, score, rule, n_looks=n_looks)
+    return found if score.worth(found, suits) > score.worth(code, type_) + MARGIN else code
+
+
+class RowScore:
+    """What codes of one row are worth, and what each further expert would gain."""
+
+    def __init__(self, density: Array, guided: Experts, charges: Charges) -> None:
+        self.density, self.ranks = density, guided.ranks
+        self.background = len(density) - 1
+        self.charges = charges
+        self.everything = np.arange(density.shape[1])
+
+    def gains(self, code: list[int], type_: int) -> Array:
+        """Gain of each expert beyond its cost, if these are active in a row of this type."""
+        rank, owned = len(self.density), np.zeros(len(self.everything))
+        if code:
+            owner = np.array(code)[self.ranks[code].argmin(axis=0)]
+            rank = self.ranks[owner, self.everything]
+            owned = self.density[owner, self.everything]
+        gains = np.where(self.ranks < rank, self.density - owned, 0.0).sum(axis=1)
+        # Nobody can pay for the background expert.
+        costs = self.charges.costs(np.array([code], dtype=np.int64), np.array([type_]))[0]
+        return gains - np.append(costs, np.inf)
+
+    def best_type(self, code: list[int], current: int | None = None) -> int:
+        """The type of row that suits a code best; the current one if none is better."""
+        values = self.charges.of_types(np.array([code]))[0]
+        best = int(values.argmax())
+        if current is not None and values[best] <= values[current] + MARGIN:
+            return current
+        return best
+
+    def worth(self, code: list[int], type_: int) -> float:
+        """Log-likelihood of a code and what it is charged for in a row of this type."""
+        owner = np.array(code)[self.ranks[code].argmin(axis=0)]
+        charged = self.charges.of_types(np.array([code]))[0, type_]
+        return float(self.density[owner, self.everything].sum() + charged)
+
+
+def weakest_first(code: list[int], type_: int, score: RowScore) -> list[int]:
+    """The experts of a code with those at the front that earn least beside the background expert.
+
+    Only the third that is to be looked at is put in order.
+    """
+    guide = [score.background]
+    earned = [
+        score.gains(code[:seat] + code[seat + 1 :] + guide, type_)[expert]
+        for seat, expert in enumerate(code)
+    ]
+    left = list(range(len(code)))
+    weakest = []
+    for _ in range(n_weakest(len(code))):
+        least = min(earned[seat] for seat in left)
+        seat = next(seat for seat in left if earned[seat] <= least + MARGIN)
+        left.remove(seat)
+        weakest.append(seat)
+    return [code[seat] for seat in weakest + left]
+
+
+def settled(
+    code: list[int],
+    type_: int,
+    score: RowScore,
     rule: PursuitRule,
     *,
-    may_replace: bool,
-) -> None:
-    """Reconsider each active expert in turn, in place: drop it, replace it or keep it.
+    n_looks: int,
+    with_background: bool = False,
+    held: bool = False,
+) -> tuple[list[int], int]:
+    """Exchange, drop and add experts of one row until nothing improves, or no look is left.
 
-    An expert that earns no more than its cost is dropped (if enough others are active); else the
-    best other expert takes its place if that is better. Scores are of the hard rule (eq. 2).
+    Returns the code and the type of row that suits it best.
+
+    Experts are looked at in turn. One that earns no more than its cost is dropped (if enough others
+    are active); else the best other expert takes its place if that is better. When all of them may
+    stay, the best further expert is added, if it earns its cost and a place is free. After each
+    change the row gets the type that suits its code best, unless its type is held; then all are
+    looked at again.
     """
+    code = list(code)
+    guide = [score.background] if with_background else []
+    seat = n_unchanged = 0
+    while True:
+        if n_unchanged >= len(code) or n_looks == 0:
+            gains = score.gains(code + guide, type_)
+            gains[code] = -np.inf
+            best = int(gains.argmax())
+            if len(code) == rule.max_active or gains[best] <= MARGIN:
+                return code, type_
+            code.append(best)
+            n_unchanged = 0
+            type_ = type_ if held else score.best_type(code, type_)
+            continue
+        n_looks -= 1
+        seat %= len(code)
+        others = code[:seat] + code[seat + 1 :]
+        gains = score.gains(others + guide, type_)
+        kept = gains[code[seat]]
+        gains[others] = -np.inf
+        best = int(gains.argmax())
+        if len(code) > rule.min_active and gains[best] <= MARGIN:
+            # The last expert moves to the free seat, and is the next to be looked at.
+            code[seat] = code[-1]
+            code.pop()
+            n_unchanged = 0
+        elif gains[best] > kept + MARGIN:
+            code[seat] = best
+            n_unchanged = 1  # nobody fits this seat better
+            seat += 1
+        else:
+            n_unchanged += 1
+            seat += 1
+            continue
+        before, type_ = type_, type_ if held else score.best_type(code, type_)
+        if type_ != before:
+            n_unchanged = 0
+
+
+def _prune(order: NDArray[np.integer], density: Array, experts: Experts, rule: PursuitRule) -> None:
+    """Drop each expert that earns no more than its cost, in turn and in place."""
+    charges = rule.charges
     for row in range(len(order)):
         for step in range(order.shape[1]):
             current = order[row, step]
             others = order[row, (order[row] >= 0) & (order[row] != current)]
-            if current < 0 or (len(others) == 0 and not may_replace):
+            if current < 0 or len(others) < rule.min_active:
                 continue
-            score = _HardScore(density[row : row + 1], experts)
+            score = HardScore(density[row : row + 1], experts)
             for k in others:
                 score.activate(np.array([0]), np.array([k]))
-            gains = score.gains()[0] - rule.cost
-            kept = gains[current]
-            gains[others] = -np.inf
-            best = int(gains.argmax())
-            spare = len(others) >= rule.min_active
-            if spare and (gains[best] if may_replace else kept) <= MARGIN:
+            code = order[row : row + 1]
+            cost = charges.costs(code, charges.of_types(code).argmax(axis=1))[0]
+            if (score.gains()[0] - cost)[current] <= MARGIN:
                 order[row, step] = -1
-            elif may_replace and gains[best] > kept + MARGIN:
-                order[row, step] = best
         left = order[row, order[row] >= 0]
         order[row] = -1
         order[row, : len(left)] = left

@@ -20,31 +20,34 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from dynpart.arrays import is_tensor
-from dynpart.engines import _torch_sums
+from dynpart.arrays import is_tensor, row_blocks
+from dynpart.engines import _torch_amplitudes, _torch_sums
 from dynpart.engines._contract import (
     Experts,
     Fold,
     GradientSums,
+    OpinionSums,
     PursuitRule,
     ResponsibilitySums,
-    best_of_starts,
+    check_hard,
+    check_newton,
+    row_log_base,
 )
-from dynpart.engines._torch_codes import TorchCodes
+from dynpart.engines._torch_amplitudes import AmplitudeHard
+from dynpart.engines._torch_codes import TorchCodes, best_start
 from dynpart.engines._torch_pursuit import (
+    HardScore,
     PlainHard,
     PlainSmoothed,
-    Score,
     greedy,
     levels,
-    refine,
+    order_of_nobody,
+    pruned,
+    refined,
 )
 from dynpart.engines._torch_recording import Recording
 from dynpart.families import ColumnMoments
-from dynpart.families._moments import row_blocks
-
-Rows = Any
-"""A tensor, or a NumPy array that is streamed to the device."""
+from dynpart.rows import Rows
 
 WORK_SHARE = 1 / 16
 """Share of a GPU's memory that may be filled while working on a chunk of rows."""
@@ -100,13 +103,11 @@ class TorchEngine:
 
     def hold(self, rows: Rows) -> Rows:
         """Move rows to the device if they fit; else they stay, and are streamed when needed."""
-        if isinstance(rows, Tensor):
-            return rows.to(self.device)
-        if self.device.type == "cuda":
+        if not is_tensor(rows.values) and self.device.type == "cuda":
             free, _ = torch.cuda.mem_get_info(self.device)
             if rows.nbytes > HELD_SHARE * free:
                 return rows
-        return torch.as_tensor(rows, device=self.device)
+        return self._moved(rows)
 
     def repeated(self, fold: Fold, n_rows: int, experts: Experts, rule: PursuitRule) -> Fold:
         """On a GPU, and where kernels decide all on their own: recorded once, then replayed."""
@@ -122,38 +123,52 @@ class TorchEngine:
             return fold
         return Recording(fold)
 
-    def take(self, rows: Rows, indices: NDArray[np.intp]) -> Tensor:
+    def take(self, rows: Rows, indices: NDArray[np.intp]) -> Rows:
         """The rows with these indices, on the device."""
-        if isinstance(rows, Tensor):
-            return rows[torch.from_numpy(indices).to(rows.device, non_blocking=True)]
-        return torch.as_tensor(rows[indices], device=self.device)
+        if is_tensor(rows.values):
+            return rows[torch.from_numpy(indices).to(rows.values.device, non_blocking=True)]
+        return self._moved(rows[indices])
 
-    def pursue(self, rows: Rows, experts: Experts, rule: PursuitRule) -> Any:
+    def _moved(self, rows: Rows) -> Rows:
+        weight = None if rows.weight is None else torch.as_tensor(rows.weight, device=self.device)
+        values = torch.as_tensor(rows.values, device=self.device)
+        return replace(rows, values=values, weight=weight)
+
+    def pursue(
+        self, rows: Rows, experts: Experts, rule: PursuitRule, background: Experts | None = None
+    ) -> Any:
         """Likelihood matching pursuit (section 2.1) for every row."""
+        experts.check_shapes(rows, cost=rule.cost)
+        rule.check_background(background)
         with self._current():
-            return self._pursue(rows, self._here(experts), rule)
+            here = None if background is None else self._here(background)
+            return self._pursue(rows, self._here(experts), rule, here)
 
-    def _pursue(self, rows: Rows, here: Experts, rule: PursuitRule) -> TorchCodes:
-        kernels, n_experts = self._use_kernels(here), here.n_experts
+    def _pursue(
+        self, rows: Rows, here: Experts, rule: PursuitRule, background: Experts | None
+    ) -> TorchCodes:
+        kernels, n_experts = self._use_kernels(here, rows), here.n_experts
+        if background is not None:
+            here = here.beside(background)
+        n_features = here.log2_expertise.shape[1]
+        if kernels:
+            pursue = _kernel_pursuit(here, rule)
+            row_bytes = 20 * n_features + (n_features // 16 + 32) * here.n_experts
+        else:
+            pursue = _plain_pursuit(here, rule)
+            row_bytes = (40 if here.amplitude is None else 200) * here.n_experts * n_features
 
-        def pursue_from(experts: Experts, rule: PursuitRule, place: int) -> TorchCodes:
-            n_known, n_features = experts.log2_expertise.shape
-            if kernels:
-                pursue = _kernel_pursuit(experts, rule)
-                row_bytes = 20 * n_features + (n_features // 16 + 32) * n_known
-            else:
-                pursue = _plain_pursuit(experts, rule)
-                row_bytes = 40 * n_known * n_features
+        def of_chunk(part: Rows) -> TorchCodes:
+            order, log_likelihood = pursue(part.values)
+            base = row_log_base(part, here.family)
+            codes = TorchCodes(
+                order.int(), log_likelihood + base, n_experts, kernels,
+                log_base=base, weight=part.weight,
+            )  # fmt: skip
+            return codes if order.numel() < MANY_SLOTS else codes.trimmed()
 
-            def of_chunk(x: Tensor) -> TorchCodes:
-                order, log_likelihood = pursue(x, place)
-                codes = TorchCodes(order.int(), log_likelihood, n_experts, kernels)
-                return codes if order.numel() < MANY_SLOTS else codes.trimmed()
-
-            chunks = self._chunks(rows, row_bytes + 16 * rule.max_active)
-            return TorchCodes.joined([of_chunk(x) for _, x in chunks])
-
-        return best_of_starts(pursue_from, here, rule)
+        chunks = self._chunks(rows, row_bytes + 16 * rule.max_active)
+        return TorchCodes.joined([of_chunk(part) for _, part in chunks])
 
     def gradient_sums(self, rows: Rows, experts: Experts, codes: Any) -> GradientSums:
         """Sums of g = d log P / d log e_k and g^2 in the smoothed composition (appendix A)."""
@@ -165,23 +180,31 @@ class TorchEngine:
         with self._current():
             return ResponsibilitySums(self._sums("responsibility_sums", rows, experts, codes))
 
+    def opinion_sums(self, rows: Rows, experts: Experts, codes: Any) -> OpinionSums:
+        """Sums of df/dmu_k and of minus its derivative, in the smoothed composition (A.1.2)."""
+        check_newton(experts)
+        with self._current():
+            return OpinionSums(self._sums("opinion_sums", rows, experts, codes))
+
     def _sums(self, what: str, rows: Rows, experts: Experts, codes: TorchCodes) -> Any:
+        experts.check_shapes(rows, order=codes.order)
         here = self._here(experts)
         n_slots, n_features = codes.order.shape[1], here.log2_expertise.shape[1]
-        if self._use_kernels(here):
+        if what != "opinion_sums" and self._use_kernels(here, rows):
             from dynpart.engines import _triton_sums
 
             of_rows, level = getattr(_triton_sums, what), self._level(here)
             row_bytes = 48 * n_features + 8 * here.n_experts
 
-            def of_chunk(block: slice, x: Tensor) -> Tensor:
-                return of_rows(_prepared(x, here), here, level, codes[block])
+            def of_chunk(block: slice, part: Rows) -> Tensor:
+                x = _prepared(part.values, here)
+                return of_rows(x, part.weight, here, level, codes[block])
         else:
-            plain = getattr(_torch_sums, what)
+            plain = getattr(_torch_sums if here.amplitude is None else _torch_amplitudes, what)
             row_bytes = 8 * (3 * n_slots + 8) * n_features
 
-            def of_chunk(block: slice, x: Tensor) -> Tensor:
-                return plain(x, here, codes.order[block].long())
+            def of_chunk(block: slice, part: Rows) -> Tensor:
+                return plain(part, here, codes.order[block].long())
 
         return reduce(add, (of_chunk(*chunk) for chunk in self._chunks(rows, row_bytes)))
 
@@ -194,8 +217,15 @@ class TorchEngine:
             return experts
         return experts.like(torch.empty(0, device=self.device))
 
-    def _use_kernels(self, experts: Experts) -> bool:
-        if not self.kernels or experts.family.name not in ("bernoulli", "gaussian"):
+    def _use_kernels(self, experts: Experts, rows: Rows | None = None) -> bool:
+        """Whether there are kernels for such experts, and for rows with gaps if these have any."""
+        family = experts.family
+        known = family.is_binary or family.is_normal
+        if not self.kernels or not known or experts.amplitude is not None:
+            return False
+        if not isinstance(family.unit, float) or family.unit != 1:
+            return False
+        if rows is not None and not rows.complete:
             return False
         if 2 * experts.log2_bound < RANGE:
             return True
@@ -209,15 +239,19 @@ class TorchEngine:
             self._levels = (log2_expertise, levels(experts))
         return self._levels[1]
 
-    def _chunks(self, rows: Rows, row_bytes: int) -> Iterator[tuple[slice, Tensor]]:
+    def _chunks(self, rows: Rows, row_bytes: int) -> Iterator[tuple[slice, Rows]]:
         """Rows on the device, as many at a time as leave room to work on them."""
         n_rows, n_features = rows.shape
         most = max(1, MOST_VALUES // max(n_features, WIDEST_TABLE))
         size = max(1, min(self._n_bytes // max(1, row_bytes), most))
         blocks = row_blocks(n_rows, 1, values=size)
-        if isinstance(rows, Tensor):
-            return ((block, rows[block].to(self.device)) for block in blocks)
-        return streamed(rows, blocks, self.device)
+        if is_tensor(rows.values):
+            for block in blocks:
+                yield block, self._moved(rows[block])
+            return
+        for block, x in streamed(rows.values, blocks, self.device):
+            weight = None if rows.weight is None else rows.weight[block]
+            yield block, self._moved(Rows(x, weight, rows.complete))
 
 
 def streamed(
@@ -273,23 +307,39 @@ def _can_run_kernels(device: torch.device) -> bool:
 
 
 def _prepared(x: Any, experts: Experts) -> Any:
-    """Rows as kernels read them: uint8 where binary, else float32 relative to the centre."""
-    if experts.family.name == "bernoulli":
-        return x.contiguous().to(torch.uint8)
+    """Rows as kernels read them: levels, or float32 relative to the centre."""
     family: Any = experts.family
+    if not family.is_normal:
+        return x.contiguous()
     return torch.sub(x, family.centre, out=torch.empty(x.shape, device=x.device))
 
 
-Pursue = Callable[[Tensor, int], tuple[Tensor, Tensor]]
-"""Rows and the place of the first expert; orders of activation and log-likelihoods."""
+Pursue = Callable[[Tensor], tuple[Tensor, Tensor]]
+"""From rows to orders of activation and log-likelihoods."""
 
 
 def _plain_pursuit(experts: Experts, rule: PursuitRule) -> Pursue:
-    def pursue(x: Tensor, place: int) -> tuple[Tensor, Tensor]:
-        hard = PlainHard(x, experts)
-        score: Score = PlainSmoothed(x, experts) if rule.smoothed else hard
-        order = greedy(score, rule, place)
-        return _refined(order, hard, rule)
+    if experts.amplitude is not None:
+        check_hard(rule)
+
+    def pursue(x: Tensor) -> tuple[Tensor, Tensor]:
+        hard: HardScore = (
+            PlainHard(x, experts) if experts.amplitude is None else AmplitudeHard(x, experts)
+        )
+        if rule.smoothed:
+            order = greedy(PlainSmoothed(x, experts), rule)
+            hard.compose(order)
+            return order, hard.log_likelihood()
+
+        def pursue_from(place: int) -> tuple[Tensor, Tensor]:
+            hard.compose(order_of_nobody(x))
+            order = greedy(hard, rule, place)
+            if rule.n_swaps:
+                order = refined(hard, order, rule)
+            hard.compose(order)
+            return order, hard.log_likelihood()
+
+        return _pruned(*best_start(pursue_from, rule), hard, rule)
 
     return pursue
 
@@ -300,45 +350,53 @@ def _kernel_pursuit(experts: Experts, rule: PursuitRule) -> Pursue:
     from dynpart.engines._triton_tables import BinaryTables, Tables
 
     binary = _triton_binary.can_hold(experts, rule)
-    # Binary codes are swapped where they are found, if that is by the hard rule.
-    left = replace(rule, n_swaps=0) if binary and not rule.smoothed else rule
-    refines = bool(left.n_swaps or left.prune)
     if binary:
         binary_tables = BinaryTables.of(experts, smoothed=rule.smoothed)
-    if refines or not binary:
+    if rule.prune or not binary:
         tables = Tables.of(experts, smoothed=rule.smoothed)
 
-    def pursue(x: Tensor, place: int) -> tuple[Tensor, Tensor]:
+    def of_binary(x: Tensor) -> tuple[Tensor, Tensor]:
         x = _prepared(x, experts)
-        if binary:
-            if rule.smoothed:
-                order, log_likelihood = _triton_binary.pursue_smoothed(x, binary_tables, rule)
-            else:
-                order, log_likelihood = _triton_binary.pursue_hard(x, binary_tables, rule, place)
-            if not refines:
-                return order, log_likelihood
+        if rule.smoothed:
+            return _triton_binary.pursue_smoothed(x, binary_tables, rule)
+        order, log_likelihood = _triton_binary.pursue_hard(x, binary_tables, rule)
+        if not rule.prune:
+            return order, log_likelihood
+        hard = KernelScore(x.T.contiguous(), tables, smoothed=False)
+        return _pruned(order, log_likelihood, hard, rule)
+
+    def of_any(x: Tensor) -> tuple[Tensor, Tensor]:
+        x = _prepared(x, experts)
         by_variable = x.T.contiguous()
         hard = KernelScore(by_variable, tables, smoothed=False)
-        if not binary:
-            score = KernelScore(by_variable, tables, smoothed=True) if rule.smoothed else hard
-            order = score.greedy(rule, place)
-        if not (left.n_swaps and hard.can_swap()):
-            return _refined(order, hard, left)
-        order, log_likelihood = hard.swapped(x, order, left)
-        if left.prune:
-            return _refined(order, hard, replace(left, n_swaps=0))
+        if rule.smoothed:
+            order = KernelScore(by_variable, tables, smoothed=True).greedy(rule)
+            hard.compose(order)
+            return order, hard.log_likelihood()
+
+        def pursue_from(place: int) -> tuple[Tensor, Tensor]:
+            order = hard.greedy(rule, place)
+            hard.compose(order)
+            log_likelihood = hard.log_likelihood()
+            if not rule.n_swaps:
+                return order, log_likelihood
+            if rule.prior is None and hard.can_refine():
+                return hard.refined(x, order, log_likelihood, rule)
+            order = refined(hard, order.long(), rule)
+            hard.compose(order)
+            return order, hard.log_likelihood()
+
+        return _pruned(*best_start(pursue_from, rule), hard, rule)
+
+    return of_binary if binary else of_any
+
+
+def _pruned(
+    order: Tensor, log_likelihood: Tensor, hard: HardScore, rule: PursuitRule
+) -> tuple[Tensor, Tensor]:
+    """Drop experts that earn no more than their cost, if the rule says so."""
+    if not rule.prune:
         return order, log_likelihood
-
-    return pursue
-
-
-def _refined(order: Tensor, hard: Any, rule: PursuitRule) -> tuple[Tensor, Tensor]:
-    """Refine the codes if the rule says so; also their log-likelihood under the hard rule."""
-    if rule.n_swaps or rule.prune:
-        order = order[:, : max(1, int((order >= 0).any(dim=0).sum()))]
-    for _ in range(rule.n_swaps):
-        order = refine(hard, order, rule, may_replace=True)
-    if rule.prune:
-        order = refine(hard, order, rule, may_replace=False)
+    order = pruned(hard, order.long(), rule)
     hard.compose(order)
     return order, hard.log_likelihood()

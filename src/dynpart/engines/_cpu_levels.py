@@ -1,24 +1,25 @@
-"""Compiled pursuit of binary rows: one table for all rows, two passes as sums over few variables.
+"""Compiled pursuit of discrete rows: one table for all rows, two passes as sums over few variables.
 
-Most variables of a row have their usual value, the one the experts together expect. The sums over
-all variables then are a constant per expert plus corrections for the unusual ones: for the first
-pass, and, among rows with the same first expert, for the second pass too.
+A row's values are levels, and perhaps one more for what was not observed. Most variables of a row
+have their usual value, the one the experts together expect. The sums over all variables then are a
+constant per expert plus corrections for the unusual ones: for the first pass, and, among rows with
+the same first expert, for the second pass too.
 """
 
 # mypy: allow-untyped-defs
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from dynpart.compiled import compiled, in_place
 from dynpart.engines._cpu_pursuit import (
     TILE,
     add_rows,
-    first_expert,
+    best_expert,
     positions,
     pursue_row,
 )
-from dynpart.engines._cpu_refine import new_refinement, refine_row
+from dynpart.engines._cpu_refine import finish_row, new_refinement
 
 BLOCK = 128
 """Rows whose gains are kept at hand while the tiles of variables go by."""
@@ -26,7 +27,7 @@ BLOCK = 128
 _u = np.uintp  # see _cpu_pursuit
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def add_unusual(gains, rows, X, usual, start, width, surprise, first, stride):
     """Add corrections for the unusual variables of one tile to the gains of all rows.
 
@@ -48,12 +49,12 @@ def add_unusual(gains, rows, X, usual, start, width, surprise, first, stride):
             add_rows(gains, i, 0, m, found, surprise)
 
 
-@njit(cache=True, nogil=True)
-def first_pass(X, lo, hi, usual, surprise, constant, cost, place, first, score):
+@compiled
+def first_pass(X, lo, hi, usual, surprise, constant, cost, first, score):
     """First expert of rows lo to hi, and its log-likelihood."""
     n_features = usual.size
     gains = np.empty((BLOCK, constant.size))
-    active = np.empty(cost.size, np.bool_)
+    asleep = np.zeros(cost.size, np.bool_)
     for begin in range(lo, hi, BLOCK):
         rows = np.arange(begin, min(begin + BLOCK, hi))
         for i in range(rows.size):
@@ -62,15 +63,17 @@ def first_pass(X, lo, hi, usual, surprise, constant, cost, place, first, score):
             width = min(TILE, n_features - start)
             add_unusual(gains, rows, X, usual, start, width, surprise, start, n_features)
         for i in range(rows.size):
-            first[begin + i] = first_expert(gains, i, cost, place, active)
+            first[begin + i] = best_expert(gains, i, cost, asleep)[0]
             score[begin + i] = gains[i, first[begin + i]]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def second_pass(rows, j, X, usual, table, rank, gains):
     """Gains of all experts over the first one, j, for rows that share it."""
     n_features, n_lanes = rank.shape
-    surprise = np.empty(2 * TILE * n_lanes, np.float32)
+    n_values = table.size // (n_features * n_lanes)
+    surprise = np.empty(n_values * TILE * n_lanes, np.float32)
+    usual_gain = np.empty(n_lanes, np.float32)
     constant = np.zeros(n_lanes)
     part = np.empty(n_lanes, np.float32)
     gains[:] = 0.0
@@ -83,15 +86,19 @@ def second_pass(rows, j, X, usual, table, rank, gains):
             r = rank[d, _u(j)]
             x = np.int64(usual[d])
             common = (x * n_features + start + t) * n_lanes
-            rare = ((1 - x) * n_features + start + t) * n_lanes
-            out = ((1 - x) * TILE + t) * n_lanes
             common_j = table[_u(common + j)]
-            rare_j = table[_u(rare + j)]
             for k in range(n_lanes):
-                gain = table[_u(common + k)] - common_j
-                change = (table[_u(rare + k)] - rare_j) - gain
-                part[k] += gain if rank[d, _u(k)] < r else zero
-                surprise[_u(out + k)] = change if rank[d, _u(k)] < r else zero
+                usual_gain[k] = table[_u(common + k)] - common_j
+                part[k] += usual_gain[k] if rank[d, _u(k)] < r else zero
+            for value in range(n_values):
+                if value == x:
+                    continue
+                rare = (value * n_features + start + t) * n_lanes
+                out = (value * TILE + t) * n_lanes
+                rare_j = table[_u(rare + j)]
+                for k in range(n_lanes):
+                    change = (table[_u(rare + k)] - rare_j) - usual_gain[k]
+                    surprise[_u(out + k)] = change if rank[d, _u(k)] < r else zero
         for k in range(n_lanes):
             constant[k] += part[k]
         add_unusual(gains, rows, X, usual, start, width, surprise, 0, TILE)
@@ -100,7 +107,7 @@ def second_pass(rows, j, X, usual, table, rank, gains):
             gains[_u(i), k] += constant[k]
 
 
-@njit(cache=True, nogil=True)
+@in_place
 def row_offsets(X, row, n_lanes, offsets):
     """Where in the table of log-densities the experts' opinions on this row's values begin."""
     n_features = X.shape[1]
@@ -108,34 +115,68 @@ def row_offsets(X, row, n_lanes, offsets):
         offsets[d] = (np.int64(X[_u(row), d]) * n_features + d) * n_lanes
 
 
-@njit(cache=True, nogil=True)
+@in_place
+def look_up(X, row, table, found):
+    """found[d] = table[x(d), d] for every variable of a row."""
+    row = _u(row)
+    if table.shape[0] == 2:
+        for d in range(found.size):
+            off, on = table[0, d], table[1, d]
+            found[d] = on if X[row, d] else off
+        return
+    for d in range(found.size):
+        found[d] = table[_u(X[row, d]), d]
+
+
+@compiled
 def pursue_group(
-    rows, first, score, X, usual, agreed, table, rank, rank_by_expert, rule, order, loglik
+    rows,
+    first,
+    score,
+    X,
+    usual,
+    agreed,
+    largest,
+    table,
+    rank,
+    rank_by_expert,
+    keys,
+    rule,
+    order,
+    loglik,
 ):
     """Codes of rows with the same first expert."""
     n_features, n_lanes = rank.shape
     j = first[rows[0]]
     gains = np.empty((rows.size, n_lanes))
-    _, max_active, _, _, n_swaps, prune = rule
+    max_active, n_swaps = rule[1], rule[4]
     if max_active > 1 or n_swaps:
         second_pass(rows, j, X, usual, table, rank, gains)
-    scratch = new_refinement(rank_by_expert.shape[0], rank)
-    work, _, _, _, same = scratch
+    scratch = new_refinement(rank, keys, rule)
+    work, _, _, _, same, (top, _, _, _), _, _ = scratch
+    code = np.empty(max_active, np.int64)
     owner_rank, owner_log = work[3]
     offsets = np.empty(n_features, np.int64)
     zero = rank.dtype.type(0)
+    # What the first expert thinks of all values is read once for all rows.
+    n_values = agreed.shape[0]
+    first_log = np.empty((n_values, n_features), np.float32)
+    for value in range(n_values):
+        for d in range(n_features):
+            first_log[value, d] = table[_u((value * n_features + d) * n_lanes + j)]
     for i in range(rows.size):
         row = rows[i]
         row_offsets(X, row, n_lanes, offsets)
+        look_up(X, row, agreed, same)
+        look_up(X, row, first_log, owner_log)
+        look_up(X, row, largest, top)
         for d in range(n_features):
-            same[d] = agreed[1, d] if X[_u(row), d] else agreed[0, d]
             owner_rank[d] = zero if same[d] else rank_by_expert[_u(j), d]
-            owner_log[d] = table[_u(offsets[d] + j)]
-        order[row, 0] = j
-        loglik[row] = pursue_row(
-            gains, i, score[row], offsets, table, rank, rank_by_expert, rule, order, row, work
+        code[0] = j
+        total = pursue_row(
+            gains, i, score[row], offsets, table, rank, rank_by_expert, rule, code, work
         )
-        if n_swaps or prune:
-            loglik[row] = refine_row(
-                order[row], gains, i, offsets, table, rank, rank_by_expert, rule, scratch
-            )
+        loglik[row] = finish_row(
+            code, total, gains, i, offsets, table, rank, rank_by_expert, rule, scratch
+        )
+        order[row] = code

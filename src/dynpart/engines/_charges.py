@@ -1,0 +1,110 @@
+"""What a code is charged for: activation costs and, under a prior, log P(h) of its type.
+
+The prior's part is a polynomial in the bits: within a type, being active costs an expert the less,
+the more its active neighbours in the tree favour it. So a pursuit knows what every single change
+costs from a row of numbers, which changes at the neighbours of whoever comes or goes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynpart.arrays import like, namespace, to_numpy
+from dynpart.prior import CodePrior
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Charges:
+    """The part of a pursuit's objective that the row has no say in.
+
+    The last column of the arrays stands for nobody, who costs nothing: index -1 finds it, which
+    pads codes, and so does n_experts, the number of a background expert.
+
+    Attributes
+    ----------
+    constant : ndarray of shape (n_types,)
+        What the objective has of the empty code.
+    cost : ndarray of shape (n_types, n_experts + 1)
+        Nats for being active while nobody else is.
+    parent : ndarray of shape (n_types, n_experts + 1), integers
+        Neighbour in the type's tree, n_experts for an expert without.
+    bond : ndarray of shape (n_types, n_experts + 1)
+        Nats by which an expert and its parent cost less together; 0 for an expert without.
+    """
+
+    constant: Array
+    cost: Array
+    parent: NDArray[np.int64]
+    bond: Array
+
+    @classmethod
+    def of(cls, cost: Array, prior: CodePrior | None) -> Charges:
+        """Costs of being active, and those that a prior adds; one type if there is no prior."""
+        n_experts = len(cost)
+        if prior is None:
+            nobody = np.full((1, n_experts + 1), n_experts, dtype=np.int64)
+            return cls(np.zeros(1), np.append(cost, 0.0)[None], nobody, np.zeros(nobody.shape))
+        _ = prior.generations  # raises unless parents are experts and form trees
+        constant, single, pair = (to_numpy(part) for part in prior.coefficients)
+        parent = to_numpy(prior.parent).astype(np.int64)
+
+        def with_nobody(values: NDArray, fill: Any) -> NDArray:
+            return np.pad(values, ((0, 0), (0, 1)), constant_values=fill)
+
+        return cls(
+            constant,
+            with_nobody(cost - single, 0.0),
+            with_nobody(np.where(parent < 0, n_experts, parent), n_experts),
+            with_nobody(pair, 0.0),
+        )
+
+    def like(self, reference: Any) -> Charges:
+        """The same charges as the kind of arrays that `reference` is."""
+        parts = (self.constant, self.cost, self.parent, self.bond)
+        return Charges(*(like(part, reference) for part in parts))
+
+    def costs(self, order: Any, types: Any) -> Any:
+        """Nats each expert must gain to enter, or to stay in, a code of this type.
+
+        Parameters
+        ----------
+        order : array of shape (n_rows, n_slots), integers
+            Active experts, padded with -1.
+        types : array of shape (n_rows,), integers
+
+        Returns
+        -------
+        array of shape (n_rows, n_experts)
+        """
+        cost = self.cost[types]
+        if not self.bond.any():
+            return cost[:, :-1]
+        rows, active = self._active(order)
+        cost = cost - self.bond[types] * active[rows, self.parent[types]]
+        # What children save falls to their parents, in one slot after the other.
+        for slot in range(order.shape[1]):
+            child = order[:, slot]
+            cost[rows[:, 0], self.parent[types, child]] -= self.bond[types, child]
+        return cost[:, :-1]
+
+    def of_types(self, order: Any) -> Any:
+        """What the objective has of codes beyond log P(x | h), in each type; (n_rows, n_types)."""
+        rows, active = self._active(order)
+        saved = self.bond.T[order] * active[rows[:, :, None], self.parent.T[order]]
+        return self.constant + (saved - self.cost.T[order]).sum(axis=1)
+
+    def _active(self, order: Any) -> tuple[Any, Any]:
+        """Numbers of rows, as a column, and flags of active experts; nobody never is."""
+        xp = namespace(order)
+        where = {} if xp is np else {"device": order.device}
+        rows = xp.arange(len(order), **where)[:, None]
+        active = xp.zeros((len(order), self.cost.shape[1]), dtype=bool, **where)
+        active[rows, order] = True
+        active[:, -1] = False
+        return rows, active

@@ -1,0 +1,456 @@
+"""The kernel that refines codes, and what it shares with the pursuit of binary rows.
+
+Variables that change hands are listed in the scratch memory of a row's program, each with the two
+ranks, and read a few at a time with all experts.
+"""
+
+# mypy: allow-untyped-defs, allow-incomplete-defs, disable-error-code="unreachable"
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from dynpart.engines._triton_tables import log_density
+
+ENTRY_BITS = 32
+"""A variable that changed hands, its value and two ranks must fit into this."""
+REFINE_BLOCK = 2
+"""Listed variables that a warp looks at together: the lists of an exchange are short."""
+TERMS = tl.constexpr(128)
+"""Terms that are added in float32."""
+CHECK = tl.constexpr(0)
+ADD = tl.constexpr(1)
+BACKGROUND_JOINS = tl.constexpr(2)
+BACKGROUND_LEAVES = tl.constexpr(3)
+STOP = tl.constexpr(4)
+"""What the refinement of a row does next."""
+
+
+def can_list(n_names: int, n_experts: int) -> bool:
+    """Whether so many variables, or values of variables, can be listed with the ranks."""
+    return n_names <= 1 << entry_layout(n_experts)["VARIABLE_BITS"]
+
+
+def entry_layout(n_experts: int) -> dict[str, int]:
+    """Bits of an entry for a rank, that of nobody too, and those left for the variable.
+
+    Ranks of few experts get as many as those of more: there are fewer kinds of kernels then.
+    """
+    rank_bits = max(8, n_experts.bit_length())
+    return {"VARIABLE_BITS": ENTRY_BITS - 2 * rank_bits, "RANK_BITS": rank_bits}
+
+
+@triton.jit
+def noted(
+    entries, numbers, size, n_listed, listed, was, now, name, before, after,
+    VARIABLE_BITS: tl.constexpr, RANK_BITS: tl.constexpr,
+):  # fmt: skip
+    """Note variables that pass from an owner to a better one; returns how many are listed then."""
+    place = n_listed + tl.cumsum(listed.to(tl.int32), axis=0) - 1
+    entry = (was << (VARIABLE_BITS + RANK_BITS)) | (now << VARIABLE_BITS) | name.to(tl.uint32)
+    tl.store(entries + place, entry, mask=listed)
+    tl.store(numbers + place, before, mask=listed)
+    tl.store(numbers + size + place, before - after, mask=listed)
+    return n_listed + tl.sum(listed.to(tl.int32), axis=0)
+
+
+@triton.jit
+def change_of_gains(
+    mine, entries, numbers, size, n_listed, by_variable, ranks_by_variable, n_features,
+    FORMULA: tl.constexpr, GAUSSIAN: tl.constexpr, LANES: tl.constexpr, BLOCK: tl.constexpr,
+    VARIABLE_BITS: tl.constexpr, RANK_BITS: tl.constexpr,
+):  # fmt: skip
+    """What the gains of all experts change by as the variables on the list change hands."""
+    lane, some = tl.arange(0, LANES), tl.arange(0, BLOCK)
+    plane = n_features * LANES
+    total = tl.zeros([LANES], tl.float64)
+    tl.debug_barrier()
+    for begin in range(0, n_listed, BLOCK * TERMS):
+        change = tl.zeros([BLOCK, LANES], tl.float32)
+        for start in range(begin, tl.minimum(begin + BLOCK * TERMS, n_listed), BLOCK):
+            j = start + some
+            listed = j < n_listed
+            # Entries beyond the last are zero: nobody wins such a variable.
+            entry = tl.load(entries + j, mask=listed, other=0)
+            before = tl.load(numbers + j, mask=listed, other=0.0)[:, None]
+            lead = tl.load(numbers + size + j, mask=listed, other=0.0)[:, None]
+            name = (entry & ((1 << VARIABLE_BITS) - 1)).to(tl.int32)
+            now = ((entry >> VARIABLE_BITS) & ((1 << RANK_BITS) - 1)).to(tl.int32)[:, None]
+            was = (entry >> (VARIABLE_BITS + RANK_BITS)).to(tl.int32)[:, None]
+            variable = tl.where(name >= n_features, name - n_features, name)
+            here = (variable * LANES)[:, None] + lane[None, :]
+            if FORMULA:
+                value = tl.load(mine + variable).to(tl.float32)[:, None]
+                first, second = tl.load(by_variable + here), tl.load(by_variable + plane + here)
+                third = first
+                if GAUSSIAN:
+                    third = tl.load(by_variable + 2 * plane + here)
+                theirs = log_density(value, first, second, third, GAUSSIAN)
+            else:
+                theirs = tl.load(by_variable + (name * LANES)[:, None] + lane[None, :])
+            rank = tl.load(ranks_by_variable + here).to(tl.int32)
+            # Who would win it still loses the new owner's lead; who no longer would, all.
+            loss = tl.where(rank < was, before - theirs, 0.0)
+            change += tl.where(rank < now, lead, loss)
+        total += tl.sum(change, axis=0).to(tl.float64)
+    tl.debug_barrier()
+    return total
+
+
+@triton.jit
+def opinion(
+    planes, value, k, d, wanted, n_features, plane, FORMULA: tl.constexpr, GAUSSIAN: tl.constexpr
+):
+    """Log-densities of variables d under experts k where they are wanted, else zero."""
+    here = k * n_features + d
+    if FORMULA:
+        first = tl.load(planes + here, mask=wanted, other=0.0)
+        second = tl.load(planes + plane + here, mask=wanted, other=0.0)
+        third = tl.load(planes + 2 * plane + here, mask=wanted, other=0.0)
+        return tl.where(wanted, log_density(value, first, second, third, GAUSSIAN), 0.0)
+    else:
+        return tl.load(planes + value * plane + here, mask=wanted, other=0.0)
+
+
+@triton.jit
+def value_of(mine, d, wanted, FORMULA: tl.constexpr):
+    """The row's values: numbers for a formula, or which of two tables to look into."""
+    value = tl.load(mine + d, mask=wanted, other=0)
+    if FORMULA:
+        return value.to(tl.float32)
+    else:
+        return value.to(tl.int32)
+
+
+@triton.jit
+def name_of(value, d, n_features, FORMULA: tl.constexpr):
+    """What a variable is listed as: its number, and the value if a table is to be looked into."""
+    if FORMULA:
+        return d
+    else:
+        return value * n_features + d
+
+
+@triton.jit
+def find_holders(
+    mine, codes, n_active, background, ranks, agreed, holders, n_features, n_experts,
+    FORMULA: tl.constexpr, CHUNK: tl.constexpr,
+):  # fmt: skip
+    """The best (owner) and second best (heir) of the active experts for every variable.
+
+    The background expert is one of them, unless it is -1. Nobody is number n_experts; variables on
+    which all experts agree are left to the number after.
+    """
+    part = tl.arange(0, CHUNK)
+    tl.debug_barrier()
+    for start in range(0, n_features, CHUNK):
+        d = start + part
+        inside = d < n_features
+        owner = tl.zeros([CHUNK], tl.int32) + n_experts
+        best, second, heir = owner, owner, owner
+        for slot in range(n_active + 1):
+            k = background
+            if slot < n_active:
+                k = tl.load(codes + slot)
+            if k >= 0:
+                rank = tl.load(ranks + k * n_features + d, mask=inside, other=0).to(tl.int32)
+                first, next_best = rank < best, rank < second
+                heir = tl.where(first, owner, tl.where(next_best, k, heir))
+                second = tl.where(first, best, tl.where(next_best, rank, second))
+                owner = tl.where(first, k, owner)
+                best = tl.minimum(rank, best)
+        if not FORMULA:
+            value = tl.load(mine + d, mask=inside, other=0).to(tl.int32)
+            same = tl.load(agreed + value * n_features + d, mask=inside, other=0) > 0
+            owner = tl.where(same, n_experts + 1, owner)
+        tl.store(holders + d, owner | (heir << 16), mask=inside)
+    tl.debug_barrier()
+
+
+@triton.jit
+def charge(codes, cost, slots, max_active):
+    """Costs of the experts of a code."""
+    code = tl.load(codes + slots, mask=slots < max_active, other=-1)
+    return tl.sum(tl.load(cost + code, mask=code >= 0, other=0.0), axis=0)
+
+
+@triton.jit
+def put_weakest_first(
+    mine, codes, cost, density, n_active, n_wanted, margin, holders, n_features, n_experts,
+    max_active,
+    FORMULA: tl.constexpr, GAUSSIAN: tl.constexpr, CHUNK: tl.constexpr, SLOTS: tl.constexpr,
+):  # fmt: skip
+    """Move the experts to the front that earn least, in order; `holders` are known."""
+    part, slots = tl.arange(0, CHUNK), tl.arange(0, SLOTS)
+    code = tl.load(codes + slots, mask=slots < max_active, other=-1)
+    plane = n_experts * n_features
+    earned = tl.zeros([SLOTS], tl.float64)
+    for start in range(0, n_features, CHUNK):
+        d = start + part
+        inside = d < n_features
+        held = tl.load(holders + d, mask=inside, other=n_experts + 1)
+        owner, heir = held & 0xFFFF, held >> 16
+        owned = inside & (owner < n_experts)
+        left = owned & (heir < n_experts)
+        value = value_of(mine, d, owned, FORMULA)
+        more = opinion(density, value, owner, d, owned, n_features, plane, FORMULA, GAUSSIAN)
+        more -= opinion(density, value, heir, d, left, n_features, plane, FORMULA, GAUSSIAN)
+        for slot in range(n_active):
+            k = tl.sum(tl.where(slots == slot, code, 0), axis=0)
+            its = tl.sum(tl.where(owned & (owner == k), more, 0.0).to(tl.float64), axis=0)
+            earned += tl.where(slots == slot, its, 0.0)
+    earned -= tl.load(cost + code, mask=code >= 0, other=0.0)
+    earned = tl.where(code >= 0, earned, float("inf"))
+    place = SLOTS + slots
+    for front in range(n_wanted):
+        least = tl.min(earned, axis=0)
+        # Of those that earn as little, the first one.
+        weakest = tl.min(tl.where(earned <= least + margin, slots, SLOTS), axis=0)
+        place = tl.where(slots == weakest, front, place)
+        earned = tl.where(slots == weakest, float("inf"), earned)
+    position = tl.sum((place[None, :] < place[:, None]).to(tl.int32), axis=1)
+    tl.debug_barrier()
+    tl.store(codes + position, code, mask=code >= 0)
+    tl.debug_barrier()
+
+
+@triton.jit
+def refine_kernel(
+    x, gains, cost, density, ranks, agreed, by_variable, ranks_by_variable, holders, entries,
+    numbers, kept, order, log_likelihood,
+    n_rows, n_features, n_experts, n_programs, size, n_swaps, min_active, max_active, margin,
+    FORMULA: tl.constexpr, GAUSSIAN: tl.constexpr, CHUNK: tl.constexpr, LANES: tl.constexpr,
+    BLOCK: tl.constexpr, SLOTS: tl.constexpr, VARIABLE_BITS: tl.constexpr,
+    RANK_BITS: tl.constexpr,
+):  # fmt: skip
+    """Exchange, drop and add experts of a code until none should be, a row at a time.
+
+    The last expert is the background expert. It joins a greedy code while the weakest third of its
+    experts is looked at, then leaves; if what settles after that is worse than the greedy code,
+    that one settles instead.
+
+    Without an expert the variables it owns, and no others, fall to their heirs: the gains of all
+    experts, which are known over the whole code, change by these alone. Log-densities are looked up
+    in tables of both values of a binary variable (`density`, `by_variable`), or computed by the
+    FORMULA of the family from parameters in the same place. `gains` holds the gains over the codes,
+    beyond costs. `kept` has room for the greedy code of every program's row.
+    """
+    program = tl.program_id(0)
+    lane, part, slots = tl.arange(0, LANES), tl.arange(0, CHUNK), tl.arange(0, SLOTS)
+    holders += program * size
+    entries += program * size
+    numbers += program * 2 * size
+    kept += program * SLOTS
+    plane = n_experts * n_features
+    background = n_experts - 1
+    for row in range(program, n_rows, n_programs):
+        mine = x + row * n_features
+        codes = order + row * max_active
+        greedy = tl.load(codes + slots, mask=slots < max_active, other=-1)
+        tl.store(kept + slots, greedy)
+        n_greedy = tl.sum((greedy >= 0).to(tl.int32), axis=0)
+        greedy_worth = tl.load(log_likelihood + row) - charge(codes, cost, slots, max_active)
+        n_active = n_greedy
+        gain = tl.load(gains + row * LANES + lane)
+        fresh = 1
+        guide = -1
+        find_holders(
+            mine, codes, n_active, guide, ranks, agreed, holders, n_features, n_experts, FORMULA,
+            CHUNK,
+        )  # fmt: skip
+        action = 0 + BACKGROUND_JOINS
+        falls_back = 0
+        seat = 0
+        n_unchanged = 0
+        n_left = (n_active + 2) // 3
+        total = tl.load(log_likelihood + row)
+        while action != STOP:
+            if fresh == 0:
+                n_listed = 0
+                for start in range(0, n_features, CHUNK):
+                    d = start + part
+                    held = tl.load(holders + d, mask=d < n_features, other=n_experts + 1)
+                    owner = held & 0xFFFF
+                    known = owner < n_experts
+                    was = tl.load(ranks + owner * n_features + d, mask=known, other=0)
+                    value = value_of(mine, d, known, FORMULA)
+                    its = opinion(
+                        density, value, owner, d, known, n_features, plane, FORMULA, GAUSSIAN
+                    )
+                    n_listed = noted(
+                        entries, numbers, size, n_listed, known, was.to(tl.uint32),
+                        (0 * was).to(tl.uint32), name_of(value, d, n_features, FORMULA), its, its,
+                        VARIABLE_BITS, RANK_BITS,
+                    )  # fmt: skip
+                gain = -change_of_gains(
+                    mine, entries, numbers, size, n_listed, by_variable, ranks_by_variable,
+                    n_features, FORMULA, GAUSSIAN, LANES, BLOCK, VARIABLE_BITS, RANK_BITS,
+                )  # fmt: skip
+                gain -= tl.load(cost + lane)
+                for slot in range(n_active):
+                    gain = tl.where(lane == tl.load(codes + slot), -float("inf"), gain)
+                fresh += 1
+            out = -1
+            joins = -1
+            changed = 0
+            if action == CHECK:
+                out = tl.load(codes + seat)
+            elif action == BACKGROUND_LEAVES:
+                out = background
+                guide = -1
+                changed = 1
+            elif action == BACKGROUND_JOINS:
+                joins = background
+                guide = background
+                changed = 1
+            else:
+                joins = tl.argmax(gain, axis=0)
+                tl.debug_barrier()
+                tl.store(codes + n_active, joins)
+                n_active += 1
+                n_unchanged = 0
+                changed = 1
+            if out >= 0:
+                n_owned = 0
+                earned = tl.zeros([CHUNK], tl.float64)
+                for start in range(0, n_features, CHUNK):
+                    d = start + part
+                    inside = d < n_features
+                    held = tl.load(holders + d, mask=inside, other=-1)
+                    owned = inside & ((held & 0xFFFF) == out)
+                    if tl.max(owned.to(tl.int32), axis=0) > 0:
+                        heir = held >> 16
+                        left = owned & (heir < n_experts)
+                        value = value_of(mine, d, owned, FORMULA)
+                        now = tl.load(ranks + out * n_features + d, mask=owned, other=0)
+                        was = tl.load(ranks + heir * n_features + d, mask=left, other=0)
+                        was = tl.where(left, was.to(tl.int32), n_experts).to(tl.uint32)
+                        after = opinion(
+                            density, value, out, d, owned, n_features, plane, FORMULA, GAUSSIAN
+                        )
+                        before = opinion(
+                            density, value, heir, d, left, n_features, plane, FORMULA, GAUSSIAN
+                        )
+                        earned += tl.where(owned, after - before, 0.0).to(tl.float64)
+                        n_owned = noted(
+                            entries, numbers, size, n_owned, owned, was, now.to(tl.uint32),
+                            name_of(value, d, n_features, FORMULA), before, after,
+                            VARIABLE_BITS, RANK_BITS,
+                        )  # fmt: skip
+                without = gain - change_of_gains(
+                    mine, entries, numbers, size, n_owned, by_variable, ranks_by_variable,
+                    n_features, FORMULA, GAUSSIAN, LANES, BLOCK, VARIABLE_BITS, RANK_BITS,
+                )  # fmt: skip
+                if action == CHECK:
+                    own = tl.sum(earned, axis=0) - tl.load(cost + out)
+                    without = tl.where(lane == out, own, without)
+                    best, k = tl.max(without, axis=0, return_indices=True)
+                    if (n_active > min_active) & (best <= margin):
+                        # The last expert moves to the free seat, and is looked at next.
+                        n_active -= 1
+                        last = tl.load(codes + n_active)
+                        tl.debug_barrier()
+                        tl.store(codes + n_active, -1)
+                        if seat < n_active:
+                            tl.store(codes + seat, last)
+                        n_unchanged = 0
+                        changed = 1
+                    elif best > own + margin:
+                        joins = k
+                        tl.store(codes + seat, k)
+                        n_unchanged = 1
+                        seat += 1
+                        changed = 1
+                    else:
+                        n_unchanged += 1
+                        seat += 1
+                if changed > 0:
+                    gain = without
+            if joins >= 0:
+                n_won = 0
+                for start in range(0, n_features, CHUNK):
+                    d = start + part
+                    inside = d < n_features
+                    held = tl.load(holders + d, mask=inside, other=n_experts + 1)
+                    owner = held & 0xFFFF
+                    owner = tl.where(owner == out, held >> 16, owner)
+                    known = inside & (owner < n_experts)
+                    was = tl.load(ranks + owner * n_features + d, mask=known, other=0)
+                    was = tl.where(owner == n_experts, n_experts, was.to(tl.int32))
+                    was = was.to(tl.uint32)
+                    now = tl.load(ranks + joins * n_features + d, mask=inside, other=0)
+                    now = now.to(tl.uint32)
+                    won = now < was
+                    value = value_of(mine, d, won, FORMULA)
+                    after = opinion(
+                        density, value, joins, d, won, n_features, plane, FORMULA, GAUSSIAN
+                    )
+                    before = opinion(
+                        density, value, owner, d, won & known, n_features, plane, FORMULA,
+                        GAUSSIAN,
+                    )  # fmt: skip
+                    n_won = noted(
+                        entries, numbers, size, n_won, won, was, now,
+                        name_of(value, d, n_features, FORMULA), before, after,
+                        VARIABLE_BITS, RANK_BITS,
+                    )  # fmt: skip
+                gain += change_of_gains(
+                    mine, entries, numbers, size, n_won, by_variable, ranks_by_variable,
+                    n_features, FORMULA, GAUSSIAN, LANES, BLOCK, VARIABLE_BITS, RANK_BITS,
+                )  # fmt: skip
+                gain = tl.where(lane == joins, -float("inf"), gain)
+            if changed > 0:
+                find_holders(
+                    mine, codes, n_active, guide, ranks, agreed, holders, n_features, n_experts,
+                    FORMULA, CHUNK,
+                )  # fmt: skip
+            if action == BACKGROUND_JOINS:
+                put_weakest_first(
+                    mine, codes, cost, density, n_active, n_left, margin, holders, n_features,
+                    n_experts, max_active, FORMULA, GAUSSIAN, CHUNK, SLOTS,
+                )  # fmt: skip
+            elif action == BACKGROUND_LEAVES:
+                n_left = n_swaps * n_active
+                n_unchanged = 0
+                seat = 0
+            if (n_unchanged < n_active) & (n_left > 0):
+                seat = tl.where(seat < n_active, seat, 0)
+                action = 0 + CHECK
+                n_left -= 1
+            elif (n_active < max_active) & (tl.max(gain, axis=0) > margin):
+                action = 0 + ADD
+            elif guide >= 0:
+                action = 0 + BACKGROUND_LEAVES
+            else:
+                sums = tl.zeros([CHUNK], tl.float64)
+                for start in range(0, n_features, CHUNK):
+                    d = start + part
+                    inside = d < n_features
+                    owner = tl.load(holders + d, mask=inside, other=0) & 0xFFFF
+                    owner = tl.where(owner < n_experts, owner, 0)
+                    value = value_of(mine, d, inside, FORMULA)
+                    owned = opinion(
+                        density, value, owner, d, inside, n_features, plane, FORMULA, GAUSSIAN
+                    )
+                    sums += owned.to(tl.float64)
+                total = tl.sum(sums, axis=0)
+                found = total - charge(codes, cost, slots, max_active)
+                if (falls_back == 0) & (found < greedy_worth - margin):
+                    falls_back += 1
+                    tl.debug_barrier()
+                    tl.store(codes + slots, tl.load(kept + slots), mask=slots < max_active)
+                    n_active = n_greedy
+                    find_holders(
+                        mine, codes, n_active, guide, ranks, agreed, holders, n_features,
+                        n_experts, FORMULA, CHUNK,
+                    )  # fmt: skip
+                    fresh = 0
+                    seat = 0
+                    n_unchanged = 0
+                    n_left = n_swaps * n_active - 1
+                    action = 0 + CHECK
+                else:
+                    action = 0 + STOP
+        tl.store(log_likelihood + row, total)
+        tl.debug_barrier()

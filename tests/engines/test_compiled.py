@@ -1,0 +1,200 @@
+"""Kernels run wherever they are: without a cache, with a damaged one, on a full disk."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import dynpart
+
+SMALL = """
+import numpy as np
+from dynpart.learning._connectivity import expand
+print("imported", flush=True)
+indptr, indices = np.array([0, 1, 2], dtype=np.int32), np.array([1, 0], dtype=np.int32)
+for _ in range(2):
+    found = expand(indptr, indices, np.ones(2), np.array([1.0, 1.0]), np.eye(2))
+assert (found == np.ones((2, 2))).all(), found
+print("hits", sum(expand.stats.cache_hits.values()))
+"""
+
+FIT = """
+import numpy as np
+from dynpart import DynamicPartitionModel
+from dynpart.datasets import make_pairs
+model = DynamicPartitionModel(4, max_iter=4, random_state=0).fit(make_pairs(2))
+print(model.transform(make_pairs(2)).sum())
+"""
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory):
+    """A copy of the package in which no cache can be written, whoever we are."""
+    target = tmp_path_factory.mktemp("site")
+    source = Path(dynpart.__file__).parent
+    shutil.copytree(source, target / "dynpart", ignore=shutil.ignore_patterns("__pycache__"))
+    for folder in ("engines", "learning", "baselines"):
+        (target / "dynpart" / folder / "__pycache__").write_text("not a folder")
+    return target
+
+
+@pytest.fixture(scope="module")
+def filled(package, tmp_path_factory):
+    """A cache that holds the code of one function."""
+    cache = tmp_path_factory.mktemp("cache")
+    out, err = run(SMALL, package, NUMBA_CACHE_DIR=str(cache))
+    assert (out, err) == ("imported\nhits 0\n", "")
+    return cache
+
+
+def run(program, package, **environment):
+    """A process without a home, a cache or any other place to write to."""
+    lost = {"NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "HOME", "NUMBA_DISABLE_JIT"}
+    kept = {name: value for name, value in os.environ.items() if name not in lost}
+    nowhere = {"HOME": "/dev/null", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(package)}
+    done = subprocess.run(
+        [sys.executable, "-W", "always::RuntimeWarning", "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**kept, **nowhere, **environment},
+        cwd=package,
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    assert done.returncode == 0, done.stderr
+    return done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("folder", [None, "/dev/null/cache"])
+def test_without_a_cache_it_runs_and_says_once_what_that_costs(package, folder):
+    out, err = run(SMALL, package, **({} if folder is None else {"NUMBA_CACHE_DIR": folder}))
+    assert out == "imported\nhits 0\n"
+    assert len(err.splitlines()) == 1
+    assert "compiled anew in every process" in err
+    assert "NUMBA_CACHE_DIR" in err
+
+
+def test_a_changed_module_beside_a_function_makes_its_code_anew(package, filled, tmp_path):
+    cache = shutil.copytree(filled, tmp_path / "cache")
+    assert run(SMALL, package, NUMBA_CACHE_DIR=str(cache))[0] == "imported\nhits 1\n"
+    neighbour = package / "dynpart" / "learning" / "_plans.py"
+    written = neighbour.stat().st_mtime_ns
+    os.utime(neighbour, (1, 1))
+    assert run(SMALL, package, NUMBA_CACHE_DIR=str(cache))[0] == "imported\nhits 0\n"
+    assert run(SMALL, package, NUMBA_CACHE_DIR=str(cache))[0] == "imported\nhits 1\n"
+    os.utime(neighbour, ns=(written, written))
+
+
+def test_nothing_is_said_by_importing(package):
+    _, err = run("import dynpart.estimator, dynpart.engines.cpu, dynpart.baselines", package)
+    assert err == ""
+
+
+def test_a_folder_for_the_cache_is_used_and_nothing_is_said(package, filled):
+    out, err = run(SMALL, package, NUMBA_CACHE_DIR=str(filled))
+    assert (out, err) == ("imported\nhits 1\n", "")
+
+
+@pytest.mark.parametrize(
+    ("suffix", "damage"),
+    [(".nbi", "half"), (".nbi", "garbage"), (".nbc", "half"), (".nbc", "garbage"), (".nbc", "")],
+)
+def test_a_damaged_cache_is_made_anew(package, filled, tmp_path, suffix, damage):
+    cache = tmp_path / "cache"
+    shutil.copytree(filled, cache)
+    (file,) = cache.rglob(f"*{suffix}")
+    content = file.read_bytes()
+    damaged = {"half": content[: len(content) // 2], "garbage": b"\x80\xff" * 99, "": b""}
+    file.write_bytes(damaged[damage])
+    for hits in (0, 1):
+        out, err = run(SMALL, package, NUMBA_CACHE_DIR=str(cache))
+        assert (out, err) == (f"imported\nhits {hits}\n", "")
+
+
+def test_a_damaged_cache_that_cannot_be_mended_is_done_without(package, filled, tmp_path):
+    cache = tmp_path / "cache"
+    shutil.copytree(filled, cache)
+    (file,) = cache.rglob("*.nbi")
+    file.unlink()
+    file.mkdir()
+    out, err = run(SMALL, package, NUMBA_CACHE_DIR=str(cache))
+    assert out == "imported\nhits 0\n"
+    assert len(err.splitlines()) == 1
+    assert "cannot write its cache" in err
+
+
+def test_a_full_disk_costs_the_cache_and_nothing_else(package, tmp_path):
+    full = """
+import resource, signal
+import dynpart.learning._connectivity
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+"""
+    out, err = run(full + SMALL, package, NUMBA_CACHE_DIR=str(tmp_path / "cache"))
+    assert out == "imported\nhits 0\n"
+    assert len(err.splitlines()) == 1
+    assert "cannot write its cache" in err
+    assert not list((tmp_path / "cache").rglob("*.tmp.*"))
+    out, err = run(SMALL, package, NUMBA_CACHE_DIR=str(tmp_path / "cache"))
+    assert (out, err) == ("imported\nhits 0\n", "")  # there is room again
+
+
+def test_no_space_is_said_once_for_all_functions(monkeypatch, recwarn):
+    from numba.core.caching import FunctionCache
+
+    from dynpart import compiled
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(FunctionCache, "save_overload", full)
+    monkeypatch.setattr(compiled, "_said", set())
+    for number in (1, 2):
+
+        @compiled.compiled
+        def add(x, number=number):
+            return x + number
+
+        assert add(1) == 1 + number
+    said = [str(warning.message) for warning in recwarn]
+    assert len(said) == 1
+    assert "No space left on device" in said[0]
+
+
+def test_without_compilation_the_reference_engine_steps_in(package):
+    off = {"NUMBA_DISABLE_JIT": "1"}
+    out, err = run(FIT, package, **off)
+    assert int(out) > 0
+    assert sum("NUMBA_DISABLE_JIT" in line for line in err.splitlines()) == 1
+    _, err = run(FIT.replace("4, max", "4, engine='reference', max"), package, **off)
+    assert "NUMBA_DISABLE_JIT" not in err
+    refused = """
+from dynpart.engines import make_engine
+try:
+    make_engine("cpu")
+except ImportError as error:
+    print(error)
+"""
+    out, err = run(refused, package, **off)
+    assert "engine='reference'" in out
+    assert len(out.splitlines()) == 1
+    assert err == ""
+
+
+@pytest.mark.slow
+def test_a_whole_fit_runs_without_a_cache(package):
+    out, err = run(FIT, package)
+    assert int(out) > 0
+    assert sum("compiled anew" in line for line in err.splitlines()) == 1
+
+
+def test_nobody_at_home_leaves_no_folder_behind(package):
+    """Where neither the environment nor an account tells a home, "~" is not a name for one."""
+    homeless = "import os\nos.environ.pop('HOME')\nos.path.expanduser = lambda path: path\n"
+    out, err = run(homeless + SMALL, package)
+    assert sorted(path.name for path in package.iterdir()) == ["dynpart"]
+    assert out == "imported\nhits 0\n"
+    assert len(err.splitlines()) == 1
