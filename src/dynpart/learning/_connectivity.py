@@ -7,13 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import laplacian
 from scipy.special import ive
 
 from dynpart.arrays import copied, is_tensor, like, namespace
+from dynpart.compiled import compiled
 from dynpart.engines import GradientSums, ResponsibilitySums
 
 Array = NDArray[np.float64]
@@ -156,7 +156,7 @@ def diffusion(graph: sparse.csr_array, radius: float) -> Callable[[Array], Array
     return diffuse
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def expand(indptr, indices, data, weight, values):  # type: ignore[no-untyped-def]
     """Sum of Chebyshev polynomials T_i of a sparse matrix M, each with a weight, times values.
 

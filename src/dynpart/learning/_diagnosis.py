@@ -2,30 +2,47 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from dynpart.arrays import as_float64
 from dynpart.engines import CodeSummary, Experts
 from dynpart.learning._learner import IterationRecord
+from dynpart.learning._restarts import COUNTED_ROWS
+from dynpart.learning._unseen import Unseen
 
 SATURATED = 0.5
 """Share of levels of expertise at their upper bound that is too much."""
 DEAD = 0.1
 """Share of experts without use that is worth a word."""
+CLEARLY = 2.0
+"""Standard errors by which independent columns must be better to be worth a word."""
 
 
 def complaints(
-    summary: CodeSummary, experts: Experts, history: tuple[IterationRecord, ...], max_active: int
+    summary: CodeSummary,
+    experts: Experts,
+    history: tuple[IterationRecord, ...],
+    max_active: int,
+    unseen: Unseen | None = None,
+    *,
+    raced: bool = False,
 ) -> list[str]:
-    """Signs of a collapsed fit, each with advice; an empty list if there is none.
+    """Signs of a fit that went wrong, each with advice; an empty list if there is none.
 
     Parameters
     ----------
     summary : CodeSummary
-        Of all training rows, as they are encoded.
+        Of training rows as they are encoded: all of them, or 10,000 where there are more.
     experts : Experts
     history : tuple of IterationRecord
     max_active : int
+    unseen : Unseen, optional
+        How well unseen rows would be described, where that is known.
+    raced : bool, default=False
+        Whether searches with several active experts were tried, and this one was the shortest
+        description: then rows that have one expert each are no failure.
 
     Returns
     -------
@@ -34,7 +51,8 @@ def complaints(
     found = []
     n_experts = experts.n_experts
     if summary.n_rows >= 2 * n_experts:
-        if max_active > 1 and n_experts > 1 and summary.usage.sum() == summary.n_rows:
+        alone = summary.usage.sum() == summary.n_rows
+        if alone and max_active > 1 and n_experts > 1 and not raced:
             found.append(
                 "learning collapsed to a clustering, one active expert in every row: try n_init=5, "
                 "more iterations, or learning=Annealed(floor=...) with the number of parts you "
@@ -46,6 +64,19 @@ def complaints(
                 f"{dead} of {n_experts} experts are never used: try a smaller n_experts, or "
                 "n_init=5 for another start"
             )
+    if n_experts > summary.n_rows and summary.n_rows < COUNTED_ROWS:
+        found.append(
+            f"there are more experts ({n_experts}) than rows ({round(summary.n_rows)}), so experts "
+            "learn single rows by heart: try a smaller n_experts, or more rows"
+        )
+    elif unseen is not None and unseen.experts < unseen.columns - CLEARLY * unseen.error:
+        found.append(
+            "independent columns describe unseen rows better than these experts, by an estimate "
+            f"from training rows left out: {_bits(unseen.columns)} bits a row against "
+            f"{_bits(unseen.experts)}. Either the columns have little to do with each other, or "
+            "there are too many experts for so few rows: try a smaller n_experts or more rows, and "
+            "score on rows held back"
+        )
     bound = history[-1].step.log2_bound if history else np.inf
     if np.isfinite(bound) and n_experts > 2:
         on_top = float(as_float64(experts.log2_expertise > 0.99 * bound).mean())
@@ -55,3 +86,8 @@ def complaints(
                 "variable is chance: try more rows, fewer experts or fewer iterations"
             )
     return found
+
+
+def _bits(log_likelihood: float) -> str:
+    """Minus a log-likelihood in nats, as bits."""
+    return f"{-log_likelihood / math.log(2):.1f}"

@@ -2,185 +2,18 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dynpart.arrays import as_float64, is_tensor, namespace, to_numpy
-from dynpart.engines import (
-    CodeSummary,
-    Engine,
-    Experts,
-    Fold,
-    GradientSums,
-    PursuitRule,
-    ResponsibilitySums,
-)
-from dynpart.families import ColumnMoments, Family
-from dynpart.learning._connectivity import Neighbours
-from dynpart.learning._objective import joint_objective, penalised_objective
+from dynpart.arrays import is_tensor
+from dynpart.engines import CodeSummary, Experts, ResponsibilitySums
+from dynpart.learning._batch import Memory, learn, shared
 from dynpart.learning._plans import Plan, Step
-
-Array = NDArray[np.float64]
-
-SHARPEST = 40.0
-"""Bound on log2 expertise up to which all engines share out rows in single precision."""
-
-
-@dataclass(frozen=True)
-class IterationRecord:
-    """What one iteration of learning did.
-
-    Attributes
-    ----------
-    iteration : int
-    n_rows : int
-        Rows this iteration looked at.
-    joint, penalised : float
-        Mean log P(x, h), and mean log P(x | h) with the epsilon prior of the experts the
-        iteration began with, in nats per row, of the codes it found.
-    mean_active : float
-    opinion_change, expertise_change : float
-        Mean absolute change of the experts' means, in standard deviations of the data, and of
-        log2 expertise.
-    step : Step
-        What the plan asked for.
-    doubt : float
-        How much of their certainty opinions gave up in the end; see `Family.doubted`.
-    """
-
-    iteration: int
-    n_rows: int
-    joint: float
-    penalised: float
-    mean_active: float
-    opinion_change: float
-    expertise_change: float
-    step: Step
-    doubt: float = 0.0
-
-
-@dataclass(frozen=True, eq=False)
-class UnreadRecord:
-    """What the numbers of a record are computed from, on a GPU that has not come so far yet.
-
-    Attributes
-    ----------
-    iteration : int
-    step : Step
-    before, after : Experts
-    codes : CodeSummary
-        Of all batches.
-    moments : ColumnMoments
-    epsilon, doubt : float
-    """
-
-    iteration: int
-    step: Step
-    before: Experts
-    after: Experts
-    codes: CodeSummary
-    moments: ColumnMoments
-    epsilon: float
-    doubt: float
-
-    def measures(self) -> list[Any]:
-        """Numbers of the record, from `joint` to `expertise_change`, where they are computed."""
-        before, after, codes, moments = self.before, self.after, self.codes, self.moments
-        xp, family = namespace(after.eta), before.family
-        population = family.population(moments)
-        moved = abs(family.mean(after.eta) - family.mean(before.eta)).mean()
-        scale = xp.sqrt(moments.variance.mean())
-        return [
-            joint_objective(codes),
-            penalised_objective(codes, before, population, self.epsilon, moments.n_rows),
-            codes.usage.sum() / codes.n_rows,
-            moved / xp.where(scale > 0, scale, 1.0),
-            abs(after.log2_expertise - before.log2_expertise).mean(),
-        ]
-
-    def record(self, measures: list[float]) -> IterationRecord:
-        """The record with these numbers."""
-        joint, penalised, mean_active, opinion_change, expertise_change = measures
-        return IterationRecord(
-            self.iteration,
-            self.codes.n_rows,
-            joint,
-            penalised,
-            mean_active,
-            opinion_change,
-            expertise_change,
-            self.step,
-            self.doubt,
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class LearnerState:
-    """Where a run of the learner stands: all it takes to go on from here, to the last bit.
-
-    Attributes
-    ----------
-    experts : Experts
-    history : tuple of IterationRecord or UnreadRecord
-        One record per finished iteration.
-    """
-
-    experts: Experts
-    history: tuple[IterationRecord | UnreadRecord, ...] = ()
-
-    def records(self) -> tuple[IterationRecord, ...]:
-        """The history with all its numbers: waits for a GPU, once for all of them."""
-        unread = [record for record in self.history if isinstance(record, UnreadRecord)]
-        measures = [number for record in unread for number in record.measures()]
-        if measures and is_tensor(measures[0]):
-            measures = to_numpy(namespace(measures[0]).stack(measures)).tolist()
-        numbers = iter(measures)
-        return tuple(
-            record
-            if isinstance(record, IterationRecord)
-            else record.record([float(next(numbers)) for _ in range(N_MEASURES)])
-            for record in self.history
-        )
-
-    def read(self) -> LearnerState:
-        """The same with a history that is read."""
-        return replace(self, history=self.records())
-
-
-N_MEASURES = 5
-
-
-@dataclass(frozen=True, eq=False)
-class Task:
-    """What is learnt from: rows in an engine's hands, what is known of them, and the limits.
-
-    Attributes
-    ----------
-    engine : Engine
-    rows : object
-        The data, as the engine holds it.
-    moments : ColumnMoments
-        Means and variances of the same data.
-    min_active, max_active : int
-        Limits on active experts per row, on top of the plan's own floor.
-    neighbours : Neighbours or None
-        Lets evidence and opinions flow between neighbouring variables.
-    tol : float
-        Opinions that move less than this, in standard deviations of the data, have settled.
-    """
-
-    engine: Engine
-    rows: Any
-    moments: ColumnMoments
-    min_active: int
-    max_active: int
-    neighbours: Neighbours | None = None
-    tol: float = 0.0
+from dynpart.learning._records import IterationRecord, LearnerState, UnreadRecord
+from dynpart.learning._task import Task
 
 
 class Journal(Protocol):
@@ -242,94 +75,78 @@ def iterate(
 def _iteration(
     task: Task, plan: Plan, state: LearnerState, step: Step, rng: np.random.Generator
 ) -> LearnerState:
-    moments, before = task.moments, state.experts
-    xp = namespace(before.eta)
-    learn = _batch_learner(task, plan, step, before)
-    nothing = xp.zeros_like(before.log2_expertise)
-    no_evidence, no_sums = xp.stack([nothing] * 2), xp.stack([nothing] * (1 + len(before.eta)))
-    no_use, no_likelihood = nothing[:, 0], nothing[0, 0]
-    known: tuple = (before.eta, before.log2_expertise, no_evidence, no_sums, no_use, no_likelihood)
-    for rows in _batches(task, step, rng):
-        known = learn(rows, *known)
-    eta, log2_expertise, _, sums, usage, log_likelihood = known
+    """Go through the rows as the step says."""
+    n_rows = task.moments.weight if step.n_rows is None else step.n_rows * step.n_batches
+    memory = Memory(evidence=step.memory, kept=step.memory)
+    return learn_once(task, plan, state, step, _batches(task, step, rng), n_rows, memory)[0]
+
+
+def learn_once(
+    task: Task,
+    plan: Plan,
+    state: LearnerState,
+    step: Step,
+    batches: Iterable[Any],
+    n_rows: float,
+    memory: Memory,
+    sums: ResponsibilitySums | None = None,
+) -> tuple[LearnerState, ResponsibilitySums, CodeSummary]:
+    """One iteration of a fit, or one batch of a stream.
+
+    Parameters
+    ----------
+    task : Task
+    plan : Plan
+    state : LearnerState
+    step : Step
+    batches : iterable of object
+        Rows in the engine's hands.
+    n_rows : float
+        Of all batches.
+    memory : Memory
+    sums : ResponsibilitySums, optional
+        What is known before the first batch.
+
+    Returns
+    -------
+    state : LearnerState
+        With a record more, perhaps an unread one.
+    sums : ResponsibilitySums
+        Behind the opinions.
+    codes : CodeSummary
+        Of all batches.
+    """
+    before = state.experts
+    after, sums, codes = learn(task, plan, step, before, batches, n_rows, memory, sums)
     doubt = 0.0
-    if step.doubt:
-        eta, doubt = _doubted(task, plan, before.family, eta, ResponsibilitySums(sums))
-    after = Experts(before.family, eta, log2_expertise, step.log2_bound)
-    n_rows = moments.n_rows if step.n_rows is None else step.n_rows * step.n_batches
+    if step.doubt and not task.newton:
+        after, doubt = _shrunk(task, plan, after, sums)
     record = UnreadRecord(
         iteration=len(state.history),
         step=step,
         before=before,
         after=after,
-        codes=CodeSummary(n_rows, usage, log_likelihood),
-        moments=moments,
+        codes=codes,
+        moments=task.moments,
         epsilon=plan.epsilon,
         doubt=doubt,
     )
-    return LearnerState(after, (*state.history, record))
+    return LearnerState(after, (*state.history, record)), sums, codes
 
 
-def _doubted(
-    task: Task, plan: Plan, family: Family, eta: Array, sums: ResponsibilitySums
-) -> tuple[Array, float]:
-    """Opinions that are averages of these sums, without undue certainty, and what that took."""
-    heard = sums.weight + plan.epsilon
-    if task.neighbours is not None:
-        heard = heard + task.neighbours.n_rows
-    population = family.population(task.moments)
-    return family.doubted(eta, heard, sums.weight, sums.statistics, population)
-
-
-def _batch_learner(task: Task, plan: Plan, step: Step, before: Experts) -> Fold:
-    """What a batch of rows teaches: codes, then expertise, then opinions.
-
-    The function takes and returns opinions and levels of expertise, the evidence and the sums with
-    those the batch remembers, and the usage and log-likelihood of all batches so far.
-    """
-    engine, neighbours = task.engine, task.neighbours
-    family = before.family
-    population = family.population(task.moments)
-    rule = _rule(task, step, before.n_experts)
-    bound = max(before.log2_bound, step.log2_bound)
-
-    def learn(
-        rows: Any,
-        eta: Array,
-        log2_expertise: Array,
-        evidence_before: Array,
-        sums_before: Array,
-        usage: Array,
-        log_likelihood: float,
-    ) -> tuple[Any, ...]:
-        experts = Experts(family, eta, log2_expertise, bound)
-        codes = engine.pursue(rows, experts, rule)
-        summary = codes.summary(experts.n_experts)
-        remembered = GradientSums(evidence_before).weighted(step.memory)
-        evidence = engine.gradient_sums(rows, experts, codes) + remembered
-        heard = evidence if neighbours is None else neighbours.evidence(evidence)
-        experts = update_expertise(experts, heard, plan, step, summary.n_rows)
-        sums = engine.responsibility_sums(rows, sharpened(experts, step.sharpness), codes)
-        sums = sums + ResponsibilitySums(sums_before).weighted(step.memory)
-        shared = sums if neighbours is None else neighbours.opinions(sums, population, plan.epsilon)
-        opinions = family.update(shared.weight, shared.statistics, population, plan.epsilon)
-        experts = replace(experts, eta=opinions)
-        return (
-            experts.eta,
-            experts.log2_expertise,
-            evidence.array,
-            sums.array,
-            usage + summary.usage,
-            log_likelihood + summary.log_likelihood,
-        )
-
-    if step.n_rows is None or step.n_batches == 1 or neighbours is not None:
-        return learn
-    return engine.repeated(learn, step.n_rows, replace(before, log2_bound=bound), rule)
+def _shrunk(
+    task: Task, plan: Plan, experts: Experts, sums: ResponsibilitySums
+) -> tuple[Experts, float]:
+    """Opinions that are averages of these sums, shrunk, and the extra shrinkage that was chosen."""
+    heard = shared(task, plan, sums, task.population)
+    own, others = (sums.weight, sums.statistics), (heard.weight, heard.statistics)
+    family = experts.family.settled(*own)
+    eta, amount = family.shrunk(experts.eta, *own, *others, task.population, plan.epsilon)
+    return replace(experts, family=family, eta=eta), amount
 
 
 def _next_step(state: LearnerState, steps: list[Step], tol: float) -> int | None:
-    """Which step comes next: of those after opinions have settled only the last, if it doubts."""
+    """Which step comes next: of those after opinions have settled only the last, if it shrinks."""
     done, last = len(state.history), state.history[-1] if state.history else None
     if done == len(steps) or (last is not None and last.step.doubt):
         return None
@@ -349,56 +166,4 @@ def _batches(task: Task, step: Step, rng: np.random.Generator) -> Iterator[Any]:
         yield task.rows
         return
     for _ in range(step.n_batches):
-        drawn = rng.integers(task.moments.n_rows, size=step.n_rows)
-        yield task.engine.take(task.rows, np.sort(drawn))
-
-
-def _rule(task: Task, step: Step, n_experts: int) -> PursuitRule:
-    floor = min(task.max_active, max(task.min_active, step.min_active))
-    return PursuitRule(
-        floor,
-        task.max_active,
-        np.zeros(n_experts),
-        smoothed=step.smoothed,
-        n_starts=step.n_starts,
-        n_swaps=step.n_swaps,
-    )
-
-
-def update_expertise(
-    experts: Experts, evidence: GradientSums, plan: Plan, step: Step, n_rows: int
-) -> Experts:
-    """Section 2.2.3: more expertise where the likelihood wants it, less where it does not."""
-    change = plan.expertise_change(evidence, n_rows)
-    moved = experts.log2_expertise + (change if step.size == 1 else step.size * change)
-    bound = step.log2_bound
-    return replace(experts, log2_expertise=within_bound(moved, bound), log2_bound=bound)
-
-
-def within_bound(log2_expertise: Array, bound: float) -> Array:
-    """Shrink each variable's levels as a whole until the largest is within the bound.
-
-    Cutting them off instead would make ties, and an early order could never be overturned.
-    """
-    if not math.isfinite(bound):
-        return log2_expertise
-    xp = namespace(log2_expertise)
-    largest = xp.amax(xp.abs(log2_expertise), axis=0)
-    return log2_expertise * (bound / xp.clip(largest, bound, None))
-
-
-def sharpened(experts: Experts, power: float) -> Experts:
-    """The same experts with their expertise raised to a power, as far as engines like it."""
-    if power == 1:
-        return experts
-    levels = within_bound(power * experts.log2_expertise, SHARPEST)
-    return replace(experts, log2_expertise=levels, log2_bound=SHARPEST)
-
-
-def break_ties(experts: Experts) -> Experts:
-    """Among equal levels of expertise let the more confident expert, of lower variance, win."""
-    xp = namespace(experts.eta)
-    variance = experts.family.variance(experts.eta)
-    place = xp.argsort(xp.argsort(variance, axis=0, stable=True), axis=0)
-    nudge = 1e-6 / experts.n_experts * as_float64(place)
-    return replace(experts, log2_expertise=experts.log2_expertise - nudge)
+        yield task.draw(rng, step.n_rows, replace=True)

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-from dynpart.arrays import as_float64, namespace
+from dynpart.arrays import as_float64, namespace, to_numpy
 from dynpart.engines import CodeSummary, Experts
+from dynpart.prior import ALWAYS, mean_log_prior
 
 Array = NDArray[np.float64]
 
+AS_SHORT = 0.01
+"""Share of the shortest description by which others may be longer and count as equally short."""
+
 
 def activation_probabilities(summary: CodeSummary) -> Array:
-    """How often each expert is active, kept off 0 and 1 by half a row, shape (n_experts,)."""
+    """How often each expert is active, kept off 0 and 1 by half a row, shape (n_experts,).
+
+    A single expert is active in every row there can be, so that its activation costs nothing.
+    """
+    if len(summary.usage) == 1:
+        return ALWAYS + 0 * as_float64(summary.usage)
     return (as_float64(summary.usage) + 0.5) / (summary.n_rows + 1)
-
-
-def log_prior(active: NDArray, probabilities: Array) -> Array:
-    """Log P(h) of independent bits, for codes of shape (n_rows, n_experts)."""
-    xp = namespace(probabilities)
-    log_off = xp.log1p(-probabilities)
-    return as_float64(active) @ (xp.log(probabilities) - log_off) + log_off.sum()
 
 
 def joint_objective(summary: CodeSummary) -> float:
@@ -33,12 +39,52 @@ def joint_objective(summary: CodeSummary) -> float:
 
 
 def penalised_objective(
-    summary: CodeSummary, experts: Experts, population: Array, epsilon: float, n_rows: int
+    summary: CodeSummary, experts: Experts, population: Array, epsilon: float, n_rows: float
 ) -> float:
     """Mean log P(x | h) plus the log prior whose mode eq. 5 finds, spread over `n_rows` rows.
 
-    The guide among restarts: the joint objective, with its independent bits, prefers coarse
-    explanations even where fine ones are true.
+    The joint objective, with its independent bits, prefers coarse explanations even where fine
+    ones are true.
     """
     prior = experts.family.population_log_density(experts.eta, population).sum()
     return summary.log_likelihood / summary.n_rows + epsilon * prior / n_rows
+
+
+@dataclass(frozen=True)
+class Description:
+    """How shortly experts describe rows: what decides among searches and among fits.
+
+    Attributes
+    ----------
+    joint : float
+        Mean of the penalised conditional likelihood and of log P(h) of codes that are held back
+        from the prior, in nats a row. A prior that knows which experts go together can represent
+        the truth, so the shortest description is the true one.
+    penalised : float
+        The first part of it.
+    """
+
+    joint: float
+    penalised: float
+
+    @classmethod
+    def of(
+        cls, codes: Any, experts: Experts, population: Array, epsilon: float, n_rows: float
+    ) -> Description:
+        """The description of some rows by these codes; `n_rows` rows pay for the experts."""
+        n_experts = experts.n_experts
+        weight = None if codes.weight is None else to_numpy(codes.weight)
+        prior = mean_log_prior(to_numpy(codes.active(n_experts)), weight)
+        summary = codes.summary(n_experts)
+        penalised = float(penalised_objective(summary, experts, population, epsilon, n_rows))
+        return cls(penalised + prior, penalised)
+
+
+def shortest(descriptions: Sequence[Description]) -> int:
+    """Which description is the shortest; of those that are about as short, the likeliest rows.
+
+    A factor of two levels is told by two experts, or by one and its absence, in as many bits.
+    """
+    most = max(one.joint for one in descriptions)
+    good = [i for i, one in enumerate(descriptions) if one.joint >= most - AS_SHORT * abs(most)]
+    return max(good, key=lambda i: descriptions[i].penalised)

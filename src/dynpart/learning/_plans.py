@@ -15,14 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynpart.arrays import like, namespace
-from dynpart.engines import FULL_CODE, Experts, GradientSums
+from dynpart.engines import Experts, GradientSums
 from dynpart.families import ColumnMoments, Family
+from dynpart.pursuits import FULL_CODE
 
 Array = NDArray[np.float64]
 
 DRAWN_TOGETHER = 1 << 18
 """Random numbers that are worth a thread."""
 TINY = float(np.finfo(np.float64).tiny)
+ROUNDING = 1e-10
+"""Gradients below this are rounding: where all experts agree there is no evidence."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +56,8 @@ class Step:
     search : bool
         Whether the iteration belongs to the search, which a race repeats with other floors.
     doubt : bool
-        Whether this is the last iteration, after which opinions are made no surer than rows that
-        an expert has not seen bear out.
+        Whether this is the last iteration, after which opinions are shrunk until they are no surer
+        than unseen rows will bear out. The name is the one of model files.
     """
 
     n_rows: int | None = None
@@ -71,9 +74,10 @@ class Step:
     doubt: bool = False
 
 
-@dataclass(frozen=True)
-class Problem:
-    """What a plan may know: sizes and limits, never a value.
+class Sizes(Protocol):
+    """What a plan may know of a task: sizes and limits, never a value.
+
+    Every :class:`dynpart.learning.Task` has these.
 
     Attributes
     ----------
@@ -82,12 +86,18 @@ class Problem:
         Limits on active experts per row that the user set.
     """
 
-    n_rows: int
-    n_features: int
-    n_experts: int
-    n_iter: int
-    min_active: int
-    max_active: int
+    @property
+    def n_rows(self) -> int: ...
+    @property
+    def n_features(self) -> int: ...
+    @property
+    def n_experts(self) -> int: ...
+    @property
+    def n_iter(self) -> int: ...
+    @property
+    def min_active(self) -> int: ...
+    @property
+    def max_active(self) -> int: ...
 
 
 class Plan(Protocol):
@@ -106,13 +116,13 @@ class Plan(Protocol):
     ) -> Experts:
         """Experts to begin with."""
 
-    def contenders(self, problem: Problem) -> list[int]:
+    def contenders(self, task: Sizes) -> list[int]:
         """Floors on the number of active experts that race; a single one needs no race."""
 
-    def steps(self, problem: Problem, floor: int) -> list[Step]:
+    def steps(self, task: Sizes, floor: int) -> list[Step]:
         """What each of the iterations does when the floor is this."""
 
-    def expertise_change(self, evidence: GradientSums, n_rows: int) -> Array:
+    def expertise_change(self, evidence: GradientSums, n_rows: float) -> Array:
         """Change of log2 expertise, shape (n_experts, n_features)."""
 
 
@@ -157,10 +167,30 @@ def random_start(
 ) -> Experts:
     """Opinions scattered around the data's average, expertise random within a factor of two."""
     shape = (n_experts, len(moments.mean))
-    mean, variance = moments.mean, moments.variance
-    deviation = namespace(mean).sqrt(variance) * like(noise(rng, shape), mean)
-    eta = family.from_moments(mean + spread * deviation, variance + 0 * deviation)
-    return Experts(family, eta, like(noise(rng, shape), mean), log2_bound=1.0)
+    drawn = noise(rng, (family.n_noise * n_experts, shape[1])).reshape(-1, *shape)
+    eta = family.scattered(moments, like(drawn, moments.mean), spread)
+    return Experts(family, eta, like(noise(rng, shape), moments.mean), log2_bound=1.0)
+
+
+def _check_real(plan: object, name: str, least: float, *, inside: bool = False) -> None:
+    """Raise ValueError unless the plan's number is finite and at least this, or above it."""
+    value = getattr(plan, name)
+    sound = isinstance(value, int | float | np.number) and least <= value < math.inf
+    if not sound or (inside and value == least):
+        bound = f"above {least:g}" if inside else f"of at least {least:g}"
+        kind = type(plan).__name__
+        raise ValueError(f"{name} of {kind} must be a finite number {bound}, got {value!r}")
+
+
+def _check_count(plan: object, name: str, least: int, *, optional: bool = False) -> None:
+    """Raise ValueError unless the plan's number is an integer of at least this."""
+    value = getattr(plan, name)
+    if (value is None and optional) or (isinstance(value, int | np.integer) and value >= least):
+        return
+    kind, words = type(plan).__name__, " or None" if optional else ""
+    raise ValueError(
+        f"{name} of {kind} must be an integer of at least {least}{words}, got {value!r}"
+    )
 
 
 @dataclass(frozen=True)
@@ -175,8 +205,9 @@ class Paper:
     Parameters
     ----------
     factor : float, default=2.0
-        The paper's C.
+        The paper's C, at least 1.
     epsilon : float, default=1.0
+        Weight of the data's average in the expert update (eq. 5), above 0.
     still : float, default=1e-6
     """
 
@@ -184,18 +215,23 @@ class Paper:
     epsilon: float = 1.0
     still: float = 1e-6
 
+    def __post_init__(self) -> None:
+        _check_real(self, "factor", 1)
+        _check_real(self, "epsilon", 0, inside=True)
+        _check_real(self, "still", 0)
+
     def start(
         self, family: Family, moments: ColumnMoments, n_experts: int, rng: np.random.Generator
     ) -> Experts:
         return random_start(family, moments, n_experts, rng, spread=1.0)
 
-    def contenders(self, problem: Problem) -> list[int]:
-        return [problem.min_active]
+    def contenders(self, task: Sizes) -> list[int]:
+        return [task.min_active]
 
-    def steps(self, problem: Problem, floor: int) -> list[Step]:
-        return [Step(min_active=floor)] * problem.n_iter
+    def steps(self, task: Sizes, floor: int) -> list[Step]:
+        return [Step(min_active=floor)] * task.n_iter
 
-    def expertise_change(self, evidence: GradientSums, n_rows: int) -> Array:
+    def expertise_change(self, evidence: GradientSums, n_rows: float) -> Array:
         xp = namespace(evidence.first)
         moves = xp.abs(evidence.first) > self.still * n_rows
         return moves * xp.sign(evidence.first) * math.log2(self.factor)
@@ -212,11 +248,11 @@ class Annealed:
     Parameters
     ----------
     factor : float, default=2.0
-        Largest change of expertise in one update, the paper's C.
+        Largest change of expertise in one update, the paper's C, at least 1.
     certainty : float, default=2.0
-        Evidence, in standard errors of the gradient, that earns the whole factor.
+        Evidence, in standard errors of the gradient, that earns the whole factor; above 0.
     epsilon : float, default=1.0
-        Weight of the data's average in the expert update (eq. 5).
+        Weight of the data's average in the expert update (eq. 5), above 0.
     floor : int, default=None
         Number of experts forced active at first; None lets a race decide.
     n_starts : int, default=1
@@ -257,49 +293,57 @@ class Annealed:
     last_sharpness: ClassVar[float] = 3.0
     """How nearly averages over many rows, the last ones, follow the hard rule of encoding."""
 
+    def __post_init__(self) -> None:
+        _check_real(self, "factor", 1)
+        _check_real(self, "certainty", 0, inside=True)
+        _check_real(self, "epsilon", 0, inside=True)
+        _check_count(self, "floor", 0, optional=True)
+        _check_count(self, "n_starts", 1)
+        _check_count(self, "n_swaps", 0, optional=True)
+
     def start(
         self, family: Family, moments: ColumnMoments, n_experts: int, rng: np.random.Generator
     ) -> Experts:
         return random_start(family, moments, n_experts, rng, spread=0.5)
 
-    def contenders(self, problem: Problem) -> list[int]:
+    def contenders(self, task: Sizes) -> list[int]:
         """Floors to race: none, a sixth, a third and half of the experts.
 
         Where a race would cost too much, a third of the experts, but no more than twelve, is the
         floor.
         """
-        K = problem.n_experts
+        K = task.n_experts
         if self.floor is not None:
             floors = [self.floor]
-        elif self._is_small(problem):
+        elif self._is_small(task):
             floors = [1, math.ceil(K / 6), math.ceil(K / 3), math.ceil(K / 2)]
         else:
             floors = [min(FULL_CODE, math.ceil(K / 3))]
-        within = [min(problem.max_active, max(problem.min_active, floor)) for floor in floors]
+        within = [min(task.max_active, max(task.min_active, floor)) for floor in floors]
         return list(dict.fromkeys(within))
 
-    def _is_small(self, problem: Problem) -> bool:
+    def _is_small(self, task: Sizes) -> bool:
         """Whether searching is cheap enough to be done often, and softly for long."""
-        n_search = self._n_search(problem)
-        batches = [self._batches(problem, t, n_search, self.n_batches) for t in range(n_search)]
+        n_search = self._n_search(task)
+        batches = [self._batches(task, t, n_search, self.n_batches) for t in range(n_search)]
         rows = sum(map(math.prod, batches))
-        floor = min(problem.max_active, math.ceil(problem.n_experts / 2))
-        return rows * floor * problem.n_experts * problem.n_features <= self.affordable
+        floor = min(task.max_active, math.ceil(task.n_experts / 2))
+        return rows * floor * task.n_experts * task.n_features <= self.affordable
 
-    def _n_search(self, problem: Problem) -> int:
-        return math.floor(self.search * problem.n_iter)
+    def _n_search(self, task: Sizes) -> int:
+        return math.floor(self.search * task.n_iter)
 
-    def _batches(self, problem: Problem, t: int, n_search: int, n_batches: int) -> tuple[int, int]:
+    def _batches(self, task: Sizes, t: int, n_search: int, n_batches: int) -> tuple[int, int]:
         """Number of batches and rows in each: from 3 to 20 rows per expert over the search."""
-        rows = math.ceil(3 * problem.n_experts * (20 / 3) ** (t / max(1, n_search - 1)))
-        return (n_batches if problem.n_rows >= 2 * rows else 1), min(problem.n_rows, rows)
+        rows = math.ceil(3 * task.n_experts * (20 / 3) ** (t / max(1, n_search - 1)))
+        return (n_batches if task.n_rows >= 2 * rows else 1), min(task.n_rows, rows)
 
-    def steps(self, problem: Problem, floor: int) -> list[Step]:
-        K, n_iter = problem.n_experts, problem.n_iter
-        n_search = self._n_search(problem)
-        low = max(problem.min_active, math.ceil(floor / 2))
-        search_bound, final_bound = math.log2(8 * K), math.log2(max(8 * K, problem.n_rows))
-        small = self._is_small(problem)
+    def steps(self, task: Sizes, floor: int) -> list[Step]:
+        K, n_iter = task.n_experts, task.n_iter
+        n_search = self._n_search(task)
+        low = max(task.min_active, math.ceil(floor / 2))
+        search_bound, final_bound = math.log2(8 * K), math.log2(max(8 * K, task.n_rows))
+        small = self._is_small(task)
         soft, most_batches, memory = (
             (self.held, self.n_batches, 0.0)
             if small
@@ -308,12 +352,12 @@ class Annealed:
 
         n_polish, batch_rows = n_iter - n_search, 60 * K
         polish_batches = min(self.n_batches_polish, 1 + n_polish // 2)
-        many_rows = problem.n_rows >= self.n_batches_polish * batch_rows
+        many_rows = task.n_rows >= self.n_batches_polish * batch_rows
 
         def search_step(t: int) -> Step:
             u = t / max(1, n_search - 1)
             fall = max(0.0, (u - self.held) / (1 - self.held))
-            n_batches, rows = self._batches(problem, t, n_search, most_batches)
+            n_batches, rows = self._batches(task, t, n_search, most_batches)
             return Step(
                 n_rows=rows,
                 n_batches=n_batches,
@@ -344,9 +388,10 @@ class Annealed:
 
         return [search_step(t) if t < n_search else polish_step(t) for t in range(n_iter)]
 
-    def expertise_change(self, evidence: GradientSums, n_rows: int) -> Array:
+    def expertise_change(self, evidence: GradientSums, n_rows: float) -> Array:
         # Evidence in units of its own standard error: noise moves little, whatever its scale.
         xp = namespace(evidence.first)
-        z = evidence.first / xp.sqrt(xp.clip(evidence.second, TINY, None))
+        least = max(ROUNDING**2 * n_rows, TINY)  # rows may weigh nothing
+        z = evidence.first / xp.sqrt(xp.clip(evidence.second, least, None))
         most = math.log2(self.factor)
-        return xp.clip(z * (most / self.certainty), -most, most)
+        return most * xp.clip(z / self.certainty, -1, 1)

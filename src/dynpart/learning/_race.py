@@ -1,7 +1,7 @@
 """The race: several searches with different floors on active experts, of which one goes on.
 
 How many parts a row has decides which floor is right, and no rule knows it beforehand; but the
-right one is recognised afterwards, by the penalised conditional likelihood.
+right one is recognised afterwards, by how shortly it describes rows.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from dynpart.engines import PursuitRule
-from dynpart.families import Family
-from dynpart.learning._learner import IterationRecord, Journal, LearnerState, Task, run
-from dynpart.learning._objective import penalised_objective
-from dynpart.learning._plans import Plan, Problem, Step
+from dynpart.learning._learner import Journal, run
+from dynpart.learning._objective import Description, shortest
+from dynpart.learning._plans import Plan, Step
+from dynpart.learning._records import IterationRecord, LearnerState
+from dynpart.learning._task import Task
+from dynpart.pursuits import pursue
 
 LAPS = 4
 """Searches with each floor: even the right one fails now and then, so none is given up early."""
@@ -30,7 +31,8 @@ class Contender:
     ----------
     floor : int
     score : float
-        Penalised conditional log-likelihood per row on the rows all contenders are compared on.
+        Minus the length of the description, in nats per row, of the rows all contenders are
+        compared on.
     mean_active : float
     """
 
@@ -64,25 +66,15 @@ class Adaptation:
             best[contender.floor] = max(contender.score, best.get(contender.floor, -np.inf))
         scores = ", ".join(f"{floor}: {score:.3f}" for floor, score in best.items())
         return (
-            f"floor of {self.floor} active experts won the race by penalised log-likelihood on "
+            f"floor of {self.floor} active experts won the race by description length on "
             f"{self.n_rows} rows (the best of {len(self.contenders) // len(best)} searches each: "
             f"{scores})"
         )
 
 
-def sample_of_rows(task: Task, n_rows: int, rng: np.random.Generator) -> Any:
-    """So many rows drawn at random, in the engine's hands; all of them if there are no more."""
-    if n_rows >= task.moments.n_rows:
-        return task.rows
-    drawn = rng.choice(task.moments.n_rows, n_rows, replace=False)
-    return task.engine.take(task.rows, np.sort(drawn))
-
-
 def race(
     task: Task,
     plan: Plan,
-    family: Family,
-    problem: Problem,
     rows: Any,
     n_rows: int,
     *,
@@ -96,8 +88,6 @@ def race(
     ----------
     task : Task
     plan : Plan
-    family : Family
-    problem : Problem
     rows : object
         `n_rows` rows in the engine's hands, on which contenders are compared.
     n_rows, seed : int
@@ -114,16 +104,15 @@ def race(
     adaptation : Adaptation
     """
     rng = np.random.default_rng(seed)
-    floors = plan.contenders(problem)
-    rule = PursuitRule(problem.min_active, problem.max_active, np.zeros(problem.n_experts))
-    population = family.population(task.moments)
+    floors = plan.contenders(task)
     contenders: list[Contender] = []
-    best: LearnerState | None = None
+    descriptions: list[Description] = []
+    states: list[LearnerState] = []
     alone = len(floors) == 1
     for floor in floors if alone else floors * LAPS:
-        start = LearnerState(plan.start(family, task.moments, problem.n_experts, rng))
+        start = LearnerState(plan.start(task.family, task.moments, task.n_experts, rng))
         lap_seed = int(rng.integers(2**32))
-        steps = plan.steps(problem, floor)
+        steps = plan.steps(task, floor)
         searches = [step for step in steps if step.search]
         state = run(
             task,
@@ -136,19 +125,20 @@ def race(
         )
         if alone:
             return state, steps, Adaptation(floor)
-        summary = task.engine.pursue(rows, state.experts, rule).summary(problem.n_experts)
-        score = float(penalised_objective(summary, state.experts, population, plan.epsilon, n_rows))
+        codes = pursue(task.engine, rows, state.experts, task.rule())
+        found = Description.of(codes, state.experts, task.population, plan.epsilon, n_rows)
+        summary = codes.summary(task.n_experts)
         mean_active = float(summary.usage.sum() / summary.n_rows)
-        if best is None or score > max(contender.score for contender in contenders):
-            best = state
-        contenders.append(Contender(floor, score, mean_active))
-    assert best is not None
+        contenders.append(Contender(floor, found.joint, mean_active))
+        descriptions.append(found)
+        states.append(state)
+    place = shortest(descriptions)
+    best, winner = states[place], contenders[place]
     if report is not None:
         for record in best.records():
             report(record)
-    winner = max(contenders, key=lambda contender: contender.score)
     return (
         best,
-        plan.steps(problem, winner.floor),
+        plan.steps(task, winner.floor),
         Adaptation(winner.floor, n_rows, tuple(contenders)),
     )

@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dynpart.arrays import copied, like, namespace, to_numpy
-from dynpart.engines import Experts, PursuitRule
-from dynpart.learning._learner import LearnerState, Task, iterate
+from dynpart.arrays import copied, like, to_numpy
+from dynpart.engines import Experts
+from dynpart.learning._learner import iterate
 from dynpart.learning._objective import penalised_objective
 from dynpart.learning._plans import Plan, Step
+from dynpart.learning._records import LearnerState
+from dynpart.learning._task import Task
+from dynpart.pursuits import pursue
 
 Array = NDArray[np.float64]
 
@@ -54,8 +57,8 @@ def renew(
     """
     experts = state.experts
     n_experts = experts.n_experts
-    rule = PursuitRule(task.min_active, task.max_active, np.zeros(n_experts))
-    codes = task.engine.pursue(rows, experts, rule)
+    rule = task.rule()
+    codes = pursue(task.engine, rows, experts, rule)
     idle = idle_experts(to_numpy(codes.summary(n_experts).usage))
     if len(idle) == 0 or len(idle) == n_experts:
         return state
@@ -70,12 +73,11 @@ def renew(
 
     trial = replace(task, rows=rows)
     steps = [replace(step, n_rows=None, n_batches=1, doubt=False)] * TRIAL
-    population = experts.family.population(task.moments)
 
     def learnt(start: Experts) -> tuple[float, Experts]:
         *_, end = iterate(trial, plan, LearnerState(start), steps, seed=seed)
-        summary = task.engine.pursue(rows, end.experts, rule).summary(n_experts)
-        score = penalised_objective(summary, end.experts, population, plan.epsilon, n_rows)
+        summary = pursue(task.engine, rows, end.experts, rule).summary(n_experts)
+        score = penalised_objective(summary, end.experts, task.population, plan.epsilon, n_rows)
         return float(score), end.experts
 
     (old_score, _), (new_score, new_experts) = learnt(experts), learnt(renewed)
@@ -89,11 +91,9 @@ def _copied(
     log2_expertise = copied(experts.log2_expertise)
     shape = (len(idle), eta.shape[2])
 
-    def noise(size: float) -> Array:
-        return like(rng.uniform(-size, size, shape), eta)
+    def noise(*lead: int) -> Array:
+        return like(rng.uniform(-0.5, 0.5, (*lead, *shape)), eta)
 
-    variance = family.variance(eta)[model]
-    mean = family.mean(eta)[model] + namespace(eta).sqrt(variance) * noise(0.5)
-    eta[:, idle] = family.from_moments(mean, variance)
-    log2_expertise[idle] = log2_expertise[model] + noise(0.5)
+    eta[:, idle] = family.disturbed(eta[:, model], noise(family.n_noise))
+    log2_expertise[idle] = log2_expertise[model] + noise()
     return Experts(family, eta, log2_expertise)

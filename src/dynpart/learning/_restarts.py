@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from dynpart.engines import Codes, Experts, PursuitRule
-from dynpart.families import Family
-from dynpart.learning._learner import (
-    IterationRecord,
-    Journal,
-    Task,
-    break_ties,
-    run,
-)
-from dynpart.learning._objective import penalised_objective
-from dynpart.learning._plans import Plan, Problem
-from dynpart.learning._race import Adaptation, race, sample_of_rows
+from dynpart.learning._batch import break_ties
+from dynpart.learning._learner import Journal, run
+from dynpart.learning._objective import Description, shortest
+from dynpart.learning._plans import Plan
+from dynpart.learning._race import Adaptation, race
+from dynpart.learning._records import IterationRecord
 from dynpart.learning._renewal import renew
+from dynpart.learning._task import Task
+from dynpart.learning._unseen import Unseen, describe_unseen
+from dynpart.pursuits import pursue
 
 COUNTED_ROWS = 10_000
 """Rows that tell how often experts are active: one in a hundred is then known within a tenth."""
@@ -35,43 +33,45 @@ class Fit:
     experts : Experts
     rows : object
         Rows in the engine's hands: all of them, or as many as tell how often experts are active.
+    n_rows : int
+        How many these are.
     codes : Codes
         Of these rows, as they will be encoded.
     history : tuple of IterationRecord
     adaptation : Adaptation
-    score : float
-        Penalised conditional log-likelihood per row, by which restarts are compared.
+    description : Description
+        By which restarts are compared.
+    unseen : Unseen or None
+        How well unseen rows would be described, where that can be said.
     """
 
     experts: Experts
     rows: Any
+    n_rows: int
     codes: Codes
     history: tuple[IterationRecord, ...]
     adaptation: Adaptation
-    score: float
+    description: Description
+    unseen: Unseen | None = None
 
 
 def fit_experts(
     task: Task,
     plan: Plan,
-    family: Family,
     *,
-    n_experts: int,
-    n_iter: int,
     n_init: int,
     seed: int,
     rule: PursuitRule,
     report: Callable[[IterationRecord], None] | None = None,
     journal: Journal | None = None,
 ) -> Fit:
-    """Learn `n_init` times from different starts and keep the best by penalised likelihood.
+    """Learn `n_init` times from different starts and keep the shortest description.
 
     Parameters
     ----------
     task : Task
     plan : Plan
-    family : Family
-    n_experts, n_iter, n_init, seed : int
+    n_init, seed : int
     rule : PursuitRule
         How rows will be encoded; restarts are compared on such codes.
     report : callable, optional
@@ -83,44 +83,38 @@ def fit_experts(
     -------
     Fit
     """
-    moments = task.moments
-    problem = Problem(
-        moments.n_rows, len(moments.mean), n_experts, n_iter, task.min_active, task.max_active
-    )
-    fits = (
-        _single_fit(task, plan, family, problem, int(restart_seed), rule, report, journal)
+    fits = [
+        _single_fit(task, plan, int(restart_seed), rule, report, journal)
         for restart_seed in np.random.SeedSequence(seed).generate_state(n_init)
+    ]
+    best = fits[shortest([fit.description for fit in fits])]
+    last = best.history[-1] if best.history else None
+    unseen = describe_unseen(
+        task, plan, best.experts, best.rows, best.n_rows, best.codes, rule, last, seed
     )
-    return max(fits, key=lambda fit: fit.score)
+    return replace(best, unseen=unseen)
 
 
 def _single_fit(
     task: Task,
     plan: Plan,
-    family: Family,
-    problem: Problem,
     seed: int,
     rule: PursuitRule,
     report: Callable[[IterationRecord], None] | None,
     journal: Journal | None,
 ) -> Fit:
     # Enough to compare models of this size.
-    n_rows = min(problem.n_rows, max(1000, 20 * problem.n_experts))
-    rows = sample_of_rows(task, n_rows, np.random.default_rng(seed))
+    n_rows = min(task.n_rows, max(1000, 20 * task.n_experts))
+    rows = task.draw(np.random.default_rng(seed), n_rows, replace=False)
     state, steps, adaptation = race(
-        task, plan, family, problem, rows, n_rows, seed=seed, journal=journal, report=report
+        task, plan, rows, n_rows, seed=seed, journal=journal, report=report
     )
     if 0 < len(state.history) < len(steps):
         state = renew(task, plan, state, steps[len(state.history)], rows, n_rows, seed)
     state = run(task, plan, state, steps, seed=seed, journal=journal, report=report)
-    experts = break_ties(state.experts)
-    coded = sample_of_rows(task, COUNTED_ROWS, np.random.default_rng(seed))
-    codes = task.engine.pursue(coded, experts, rule)
-    score = penalised_objective(
-        codes.summary(problem.n_experts),
-        experts,
-        family.population(task.moments),
-        plan.epsilon,
-        problem.n_rows,
-    )
-    return Fit(experts, coded, codes, state.records(), adaptation, float(score))
+    experts = replace(break_ties(state.experts), amplitude=task.amplitude)
+    counted = task.draw(np.random.default_rng(seed), COUNTED_ROWS, replace=False)
+    codes = pursue(task.engine, counted, experts, rule)
+    score = Description.of(codes, experts, task.population, plan.epsilon, task.n_rows)
+    n_counted = task.count(counted)
+    return Fit(experts, counted, n_counted, codes, state.records(), adaptation, score)

@@ -1,0 +1,135 @@
+"""The log of learning: what each iteration did, and where a run of the learner stands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dynpart.arrays import is_tensor, namespace, to_numpy
+from dynpart.engines import CodeSummary, Experts
+from dynpart.families import ColumnMoments
+from dynpart.learning._objective import joint_objective, penalised_objective
+from dynpart.learning._plans import Step
+
+N_MEASURES = 5
+"""Numbers of a record that are computed from arrays."""
+
+
+@dataclass(frozen=True)
+class IterationRecord:
+    """What one iteration of learning did.
+
+    Attributes
+    ----------
+    iteration : int
+    n_rows : int
+        Rows this iteration looked at.
+    joint, penalised : float
+        Mean log P(x, h), and mean log P(x | h) with the epsilon prior of the experts the
+        iteration began with, in nats per row, of the codes it found.
+    mean_active : float
+    opinion_change, expertise_change : float
+        Mean absolute change of the experts' means, in standard deviations of the data, and of
+        log2 expertise.
+    step : Step
+        What the plan asked for.
+    doubt : float
+        Shrinkage of the opinions beyond what always happens in the end; see `Family.shrunk`. The
+        name is the one of model files.
+    """
+
+    iteration: int
+    n_rows: int
+    joint: float
+    penalised: float
+    mean_active: float
+    opinion_change: float
+    expertise_change: float
+    step: Step
+    doubt: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class UnreadRecord:
+    """What the numbers of a record are computed from, on a GPU that has not come so far yet.
+
+    Attributes
+    ----------
+    iteration : int
+    step : Step
+    before, after : Experts
+    codes : CodeSummary
+        Of all batches.
+    moments : ColumnMoments
+    epsilon, doubt : float
+    """
+
+    iteration: int
+    step: Step
+    before: Experts
+    after: Experts
+    codes: CodeSummary
+    moments: ColumnMoments
+    epsilon: float
+    doubt: float
+
+    def measures(self) -> list[Any]:
+        """Numbers of the record, from `joint` to `expertise_change`, where they are computed."""
+        before, after, codes, moments = self.before, self.after, self.codes, self.moments
+        family = before.family
+        population = family.population(moments)
+        return [
+            joint_objective(codes),
+            penalised_objective(codes, before, population, self.epsilon, moments.weight),
+            codes.usage.sum() / codes.n_rows,
+            family.change(before.eta, after.eta, moments),
+            abs(after.log2_expertise - before.log2_expertise).mean(),
+        ]
+
+    def record(self, measures: list[float]) -> IterationRecord:
+        """The record with these numbers."""
+        joint, penalised, mean_active, opinion_change, expertise_change = measures
+        return IterationRecord(
+            self.iteration,
+            max(1, round(self.codes.n_rows)),
+            joint,
+            penalised,
+            mean_active,
+            opinion_change,
+            expertise_change,
+            self.step,
+            self.doubt,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class LearnerState:
+    """Where a run of the learner stands: all it takes to go on from here, to the last bit.
+
+    Attributes
+    ----------
+    experts : Experts
+    history : tuple of IterationRecord or UnreadRecord
+        One record per finished iteration.
+    """
+
+    experts: Experts
+    history: tuple[IterationRecord | UnreadRecord, ...] = ()
+
+    def records(self) -> tuple[IterationRecord, ...]:
+        """The history with all its numbers: waits for a GPU, once for all of them."""
+        unread = [record for record in self.history if isinstance(record, UnreadRecord)]
+        measures = [number for record in unread for number in record.measures()]
+        if measures and is_tensor(measures[0]):
+            measures = to_numpy(namespace(measures[0]).stack(measures)).tolist()
+        numbers = iter(measures)
+        return tuple(
+            record
+            if isinstance(record, IterationRecord)
+            else record.record([float(next(numbers)) for _ in range(N_MEASURES)])
+            for record in self.history
+        )
+
+    def read(self) -> LearnerState:
+        """The same with a history that is read."""
+        return replace(self, history=self.records())

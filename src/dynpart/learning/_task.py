@@ -1,0 +1,163 @@
+"""The task: what is learnt from, and within which limits. Hands rows on, never looks into them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynpart.amplitudes import Amplitude
+from dynpart.arrays import as_float64, like, namespace
+from dynpart.engines import Engine, Experts, PursuitRule
+from dynpart.families import ColumnMoments, Family
+from dynpart.learning._connectivity import Neighbours
+
+EXACT = 2**53
+"""Up to here sums of whole weights are exact."""
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What is learnt from: rows in an engine's hands, what is known of them, and the limits.
+
+    Plans read its numbers; see :class:`dynpart.learning.Sizes`.
+
+    Attributes
+    ----------
+    engine : Engine
+    rows : object
+        The data, as the engine holds it; of a stream the batch at hand.
+    moments : ColumnMoments
+        Means and variances of the data; of a stream those of all rows so far.
+    family : Family
+    n_experts : int
+    n_iter : int
+        Iterations the plan is made for; of a stream the batches until it has settled.
+    min_active, max_active : int
+        Limits on active experts per row, on top of the plan's own floor.
+    neighbours : Neighbours or None
+        Lets evidence and opinions flow between neighbouring variables.
+    tol : float
+        Opinions that move less than this, in standard deviations of the data, have settled.
+    weight : ndarray of shape (n_rows,) or None
+        How many rows each row stands for.
+    newton : bool
+        Whether opinions move by Newton's method (appendix B) instead of being averages (eq. 5).
+    amplitude : Amplitude or None
+        Whether gains and offsets of active experts vary from row to row, and how much.
+    """
+
+    engine: Engine
+    rows: Any
+    moments: ColumnMoments
+    family: Family
+    n_experts: int
+    n_iter: int
+    min_active: int
+    max_active: int
+    neighbours: Neighbours | None = None
+    tol: float = 0.0
+    weight: NDArray[np.float64] | None = None
+    newton: bool = False
+    amplitude: Amplitude | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Rows, each counted as often as it weighs."""
+        return max(1, round(self.moments.weight))
+
+    @property
+    def n_features(self) -> int:
+        return len(self.moments.mean)
+
+    @cached_property
+    def population(self) -> NDArray[np.float64]:
+        """Mean parameters of the data as a whole, shape (n_statistics, n_features)."""
+        return self.family.population(self.moments)
+
+    def draw(self, rng: np.random.Generator, n_rows: int, *, replace: bool) -> Any:
+        """So many rows drawn at random, in the engine's hands.
+
+        Without replacement these are all rows if there are no more. A row that weighs w is drawn
+        as w equal rows would be.
+        """
+        if not replace and n_rows >= self.n_rows:
+            return self.rows
+        if self.weight is None:
+            drawn = _drawn(rng, self.n_rows, n_rows, replace=replace)
+            return self.engine.take(self.rows, np.sort(drawn))
+        ends = np.cumsum(self.weight)
+        if ends[-1] <= EXACT and (self.weight == np.floor(self.weight)).all():
+            place = _drawn(rng, int(ends[-1]), n_rows, replace=replace)
+        elif replace:
+            place = ends[-1] * rng.random(n_rows)
+        else:
+            place = ends[-1] * (np.arange(n_rows) + rng.random()) / n_rows
+        drawn = np.searchsorted(ends, np.sort(place), side="right").clip(max=len(ends) - 1)
+        if replace:
+            return self.engine.take(self.rows, drawn).weighing(None)
+        indices, often = np.unique(drawn, return_counts=True)
+        rows = self.engine.take(self.rows, indices)
+        return rows.weighing(like(as_float64(often), rows.values))
+
+    def count(self, rows: Any) -> int:
+        """How many rows these are, all of them or some that were drawn, whatever they weigh."""
+        return self.moments.n_rows if rows is self.rows else len(rows)
+
+    def rule(
+        self, floor: int = 1, *, smoothed: bool = False, n_starts: int = 1, n_swaps: int = 0
+    ) -> PursuitRule:
+        """Activate what pays, at least `floor` experts, within the limits."""
+        fewest = min(self.max_active, max(self.min_active, floor))
+        return PursuitRule(
+            fewest,
+            self.max_active,
+            np.zeros(self.n_experts),
+            smoothed=smoothed,
+            n_starts=n_starts,
+            n_swaps=n_swaps,
+        )
+
+
+def with_levels(engine: Engine, rows: Any, family: Family, moments: ColumnMoments) -> ColumnMoments:
+    """The moments with counts of levels, where the family has categorical variables.
+
+    Counts are responsibility sums of one expert, so every engine knows how to find them.
+
+    Parameters
+    ----------
+    engine : Engine
+    rows : object
+        In the engine's hands, as `family` encodes them.
+    family : Family
+    moments : ColumnMoments
+        Of the same rows.
+
+    Returns
+    -------
+    ColumnMoments
+    """
+    if not family.counts_levels:
+        return moments
+    xp, n_features = namespace(moments.mean), len(moments.mean)
+    nothing = xp.stack([0 * moments.mean] * family.n_statistics)
+    known = replace(moments, levels=nothing)
+    eta = family.constrain(family.population(known)[:, None])
+    alone = Experts(family, eta, 0 * moments.mean[None])
+    codes = engine.pursue(rows, alone, PursuitRule(1, 1, np.zeros(1)))
+    counts = engine.responsibility_sums(rows, alone, codes).statistics[:, 0]
+    kinds = family.kinds_of_columns(n_features)
+    discrete = [float(kind in ("binary", "categorical")) for kind in kinds]
+    return replace(moments, levels=counts * like(np.array(discrete), counts))
+
+
+def _drawn(
+    rng: np.random.Generator, n_rows: int, n_drawn: int, *, replace: bool
+) -> NDArray[np.int64]:
+    """Indices of rows drawn at random."""
+    if replace:
+        return rng.integers(n_rows, size=n_drawn)
+    return rng.choice(n_rows, n_drawn, replace=False)

@@ -1,0 +1,225 @@
+"""Unseen rows: how well experts would describe them, estimated by leaving rows out of a fit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from dynpart.arrays import namespace, to_numpy
+from dynpart.engines import CodeSummary, Experts, PursuitRule, ResponsibilitySums
+from dynpart.families import Family
+from dynpart.learning._batch import shared, sharpened
+from dynpart.learning._objective import activation_probabilities
+from dynpart.learning._plans import TINY, Plan
+from dynpart.learning._records import IterationRecord
+from dynpart.learning._task import Task
+from dynpart.prior import CodePrior, fit_prior
+from dynpart.pursuits import pursue
+
+Array = NDArray[np.float64]
+
+SAMPLE = 250
+"""Rows that are described as if they had not been seen."""
+FOLDS = 5
+"""Parts in which these are left out."""
+FEWEST_FOR_PRIOR = 200
+"""Rows from which on enough codes can be held back to judge a learnt prior."""
+VAGUE = 1.0
+"""Nats by which the estimate for a single row may be off for other reasons than chance."""
+PRICE = 1.0
+"""Nats, over all rows, that a fitted number loses on unseen ones (Akaike's correction)."""
+
+
+@dataclass(frozen=True)
+class Unseen:
+    """What it takes to describe rows that were left out, in nats a row (log-likelihoods).
+
+    Attributes
+    ----------
+    experts : float
+        By the experts: log P(x | h) + log P(h), with the best of three priors over codes.
+    columns : float
+        By independent columns.
+    error : float
+        Standard error of the difference.
+    """
+
+    experts: float
+    columns: float
+    error: float
+
+
+def describe_unseen(
+    task: Task,
+    plan: Plan,
+    experts: Experts,
+    rows: Any,
+    n_coded: int,
+    codes: Any,
+    rule: PursuitRule,
+    last: IterationRecord | None,
+    seed: int,
+) -> Unseen | None:
+    """Leave some rows out of the experts' opinions, encode them, and see how likely they are.
+
+    Nothing is learnt again. What the rows added to the sums behind the opinions is taken back.
+    Levels of expertise stay as they are, though these rows had a part in them; so every expert
+    that shares a variable with others pays for the level that was fitted to it. Independent
+    columns are left the same rows. None if there is no second row or no second expert.
+
+    Parameters
+    ----------
+    task : Task
+    plan : Plan
+    experts : Experts
+    rows : object
+        `n_coded` rows in the engine's hands.
+    n_coded : int
+    codes : Codes
+        How they are encoded.
+    rule : PursuitRule
+    last : IterationRecord or None
+        Of the iteration that made the opinions.
+    seed : int
+
+    Returns
+    -------
+    Unseen or None
+    """
+    engine, n_experts, n_rows = task.engine, experts.n_experts, task.moments.weight
+    summary = codes.summary(n_experts)
+    n_sample = min(SAMPLE, n_coded)
+    if n_sample < 2 or n_experts < 2:
+        return None
+    shrunk = last is not None and last.step.doubt and not task.newton
+    amount = last.doubt if last is not None and shrunk else None
+    sharp = sharpened(experts, 1.0 if last is None else last.step.sharpness)
+    population, dense = task.population, experts.family.as_density(task.moments)
+    observed, xp = task.moments.observed, namespace(population)
+
+    def opinions(sums: ResponsibilitySums, population: Array) -> Array:
+        return _opinions(dense, sums, population, plan, task, amount)
+
+    sums = engine.responsibility_sums(rows, sharp, codes).weighted(n_rows / summary.n_rows)
+    made = opinions(sums, population)
+    if dense is not experts.family:
+        experts = replace(experts, family=dense, eta=made)
+    drawn = np.random.default_rng(seed).permutation(n_coded)[:n_sample]
+    folds = [np.sort(drawn[part::FOLDS]) for part in range(min(FOLDS, n_sample))]
+    parts = [engine.take(rows, fold) for fold in folds]
+    seen = [pursue(engine, part, experts, rule) for part in parts]
+    sizes = [_sizes(code.active(n_experts), n_experts) for code in seen]
+    known = None if codes.weight is None else to_numpy(codes.weight)
+    learnt = None
+    if summary.n_rows >= FEWEST_FOR_PRIOR:
+        learnt = fit_prior(to_numpy(codes.active(n_experts)), known)
+    found = []
+    for part, code, size in zip(parts, seen, sizes, strict=True):
+        own, counted = engine.responsibility_sums(part, sharp, code), code.summary(n_experts)
+        statistics, gone = own.statistics.sum(axis=1), own.weight.sum(axis=0)
+        kept = xp.clip(observed - gone, TINY, None)
+        # A column of which nothing is left is described as before.
+        others = (observed * population - statistics) / kept
+        others = xp.where(observed - gone > TINY**0.5, others, population)
+        without = _without(sums, own)
+        eta = dense.constrain(experts.eta + opinions(without, others) - made)
+        judges = replace(experts, eta=eta)
+        left_out = pursue(engine, part, judges, rule)
+        active, described = to_numpy(left_out.active(n_experts)), left_out.summary(n_experts)
+        weight = np.ones(len(part)) if part.weight is None else to_numpy(part.weight)
+        usage = to_numpy(summary.usage) - to_numpy(counted.usage)
+        others_used = CodeSummary(max(0.0, summary.n_rows - counted.n_rows), usage.clip(0), 0.0)
+        bits = CodePrior.independent(activation_probabilities(others_used))
+        likelihood = float(described.log_likelihood - described.log_base)
+        by_size = _log_prior_of_sizes(active, sum(sizes) - size, rule.max_active)
+        by_prior = -np.inf
+        if learnt is not None:
+            joint = pursue(engine, part, judges, replace(rule, prior=learnt))
+            told = joint.summary(n_experts)
+            by_prior = float(told.log_likelihood - told.log_base)
+            by_prior += float(weight @ learnt.log_prob(to_numpy(joint.active(n_experts))))
+        found.append(
+            (
+                described.n_rows,
+                likelihood + float(weight @ bits.log_prob(active)),
+                likelihood + float(weight @ by_size),
+                by_prior,
+                _by_columns(dense, statistics, others, gone, kept, plan),
+            )
+        )
+    n, *ways, columns = np.array(found).T
+    # Codes may be told bit by bit, by how many experts are active and which, or by a learnt prior.
+    described_best = max(ways, key=np.sum)
+    gaps = (described_best - columns) / n
+    fitted = PRICE * _n_levels(sums.weight, task.moments.variance) / n_rows
+    return Unseen(
+        float(described_best.sum() / n.sum()) - fitted,
+        float(columns.sum() / n.sum()),
+        float(np.hypot(np.std(gaps, ddof=1) / np.sqrt(len(gaps)), VAGUE / np.sqrt(n_sample))),
+    )
+
+
+def _without(sums: ResponsibilitySums, own: ResponsibilitySums) -> ResponsibilitySums:
+    """Sums less those of some rows, whose codes may have changed since: nothing weighs below 0."""
+    left = sums.array - own.array
+    return ResponsibilitySums(namespace(left).where(left[:1] > 0, left, 0.0))
+
+
+def _opinions(
+    family: Family,
+    sums: ResponsibilitySums,
+    population: Array,
+    plan: Plan,
+    task: Task,
+    amount: float | None,
+) -> Array:
+    """Opinions that follow from sums, shrunk by this amount unless it is None."""
+    heard = shared(task, plan, sums, population)
+    told = heard.weight, heard.statistics
+    eta = family.update(*told, population, plan.epsilon)
+    if amount is None:
+        return eta
+    own = sums.weight, sums.statistics
+    return family.shrunk(eta, *own, *told, population, plan.epsilon, amount)[0]
+
+
+def _n_levels(weight: Array, variance: Array) -> float:
+    """How many levels of expertise were fitted: of each variable's effective owners all but one."""
+    xp = namespace(weight)
+    share = weight / xp.clip(weight.sum(axis=0), TINY, None)
+    entropy = -(share * xp.log(xp.clip(share, TINY, None))).sum(axis=0)
+    return float((xp.expm1(entropy) * (variance > 0)).sum())
+
+
+def _by_columns(
+    family: Family, statistics: Array, others: Array, gone: Array, kept: Array, plan: Plan
+) -> float:
+    """Log-likelihood of rows, given by their summed statistics, as one expert describes them.
+
+    So many values of each column are `gone`, and so many are `kept`.
+    """
+    xp = namespace(statistics)
+    sums = kept[None], (kept * others)[:, None]
+    eta = family.update(*sums, others, plan.epsilon)
+    eta, _ = family.shrunk(eta, *sums, *sums, others, plan.epsilon, 0.0)
+    theta, log_partition = family.natural(eta)
+    total = xp.einsum("sd,skd->", statistics, theta) - (gone * log_partition).sum()
+    return float(total)
+
+
+def _sizes(active: Any, n_experts: int) -> NDArray[np.int64]:
+    """How many codes have 0, 1, ... active experts."""
+    return np.bincount(to_numpy(active).sum(axis=1), minlength=n_experts + 1)
+
+
+def _log_prior_of_sizes(active: NDArray, sizes: NDArray, max_active: int) -> Array:
+    """Log P(h) of codes told by their size, whose frequencies are `sizes`, then as one of many."""
+    n_experts = active.shape[1]
+    k = active.sum(axis=1)
+    frequency = (sizes + 0.5) / (sizes.sum() + 0.5 * max_active)
+    ways = gammaln(n_experts + 1) - gammaln(k + 1) - gammaln(n_experts - k + 1)
+    return np.log(frequency[k]) - ways

@@ -1,0 +1,43 @@
+r"""Streaming: learning in steps that anyone can run anywhere, and from rows that pass by only once.
+
+Three steps are all that an iteration of learning is::
+
+    sums = accumulate(rows, experts, rule)  # wherever the rows are
+    sums = merge([sums_here, sums_there])  # in any place, in this order
+    experts = update(experts, sums, moments)  # in one place; a few kilobytes
+
+:func:`advance` is for a stream. It hands each batch to the learner of ``fit``, whose memory are
+running averages of the sums: stepwise EM. Batch t moves them by a step that decays,
+
+.. math:: \bar s_t = (1 - \gamma_t)\,\bar s_{t-1} + \gamma_t\, s_t, \qquad
+          \gamma_t = (1 + t - t_0)^{-0.7},
+
+and expertise by as much of what the batch asks for. Until :math:`t_0`, while the plan searches, the
+step is one, and the plan's contenders race: each learns from every batch, and the one that best
+explains the next batch, not seen before, goes on.
+"""
+
+from dynpart.streaming._state import Averages, Runner, Stream, Sums
+from dynpart.streaming._steps import (
+    accumulate,
+    advance,
+    begin,
+    merge,
+    resume,
+    step_of_batch,
+    update,
+)
+
+__all__ = [
+    "Averages",
+    "Runner",
+    "Stream",
+    "Sums",
+    "accumulate",
+    "advance",
+    "begin",
+    "merge",
+    "resume",
+    "step_of_batch",
+    "update",
+]

@@ -1,0 +1,157 @@
+"""Where a stream stands: sums of a batch, running averages, contenders. Knows arrays, no rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynpart.arrays import as_float64, like, namespace
+from dynpart.engines import CodeSummary, Experts, GradientSums, ResponsibilitySums
+from dynpart.families import ColumnMoments
+from dynpart.learning import IterationRecord, Memory, break_ties
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """All that some rows have to say about the next experts; parts combine with ``+``.
+
+    Attributes
+    ----------
+    codes : CodeSummary
+        How many rows, which experts they use, how likely they are.
+    gradient : GradientSums
+        Evidence for more or less expertise (appendix A).
+    responsibility : ResponsibilitySums
+        Sums for the experts' opinions (eq. 5 and 6).
+    """
+
+    codes: CodeSummary
+    gradient: GradientSums
+    responsibility: ResponsibilitySums
+
+    def __add__(self, other: Sums) -> Sums:
+        return Sums(
+            self.codes + other.codes,
+            self.gradient + other.gradient,
+            self.responsibility + other.responsibility,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Averages:
+    """Per row: how active and how responsible experts are, averaged over recent batches.
+
+    Attributes
+    ----------
+    n_rows : float
+        Rows the averages are worth.
+    usage : ndarray of shape (n_experts,)
+    sums : ResponsibilitySums
+        Each divided by the number of rows.
+    """
+
+    n_rows: float
+    usage: NDArray[np.float64]
+    sums: ResponsibilitySums
+
+    def memory(self, n_rows: float, size: float) -> Memory:
+        """A step of this size from these averages towards those of a batch of `n_rows` rows."""
+        worth = (1 - size) * self.n_rows + n_rows
+        return Memory(kept=1 - size, own=size / n_rows, worth=worth)
+
+    def moved(self, sums: ResponsibilitySums, codes: CodeSummary, memory: Memory) -> Averages:
+        """The averages after a batch with these codes, given those of responsibilities."""
+        usage = memory.kept * self.usage + memory.own * as_float64(codes.usage)
+        return Averages(memory.worth, usage, sums)
+
+    def like(self, reference: Any) -> Averages:
+        """The same averages as the kind of arrays that `reference` is."""
+        sums = ResponsibilitySums(like(self.sums.array, reference))
+        return Averages(self.n_rows, like(self.usage, reference), sums)
+
+    @classmethod
+    def none(cls, experts: Experts) -> Averages:
+        """Before the first batch of all."""
+        nothing = namespace(experts.eta).zeros_like(experts.log2_expertise)
+        stacked = namespace(nothing).stack([nothing] * (1 + len(experts.eta)))
+        return cls(0.0, nothing[:, 0], ResponsibilitySums(stacked))
+
+    @classmethod
+    def behind(
+        cls, experts: Experts, sums: ResponsibilitySums, codes: CodeSummary, n_rows: float
+    ) -> Averages:
+        """What could have led to these experts: `n_rows` rows, explained much as a batch is.
+
+        Half of the weight is shared out evenly, lest experts the batch does not need be forgotten.
+        """
+        weight = 0.5 * sums.weight / codes.n_rows + 0.5 / experts.n_experts
+        stacked = namespace(weight).stack([weight, *(weight * experts.eta)])
+        return cls(n_rows, codes.usage / codes.n_rows, ResponsibilitySums(stacked))
+
+
+@dataclass(frozen=True, eq=False)
+class Runner:
+    """One contender: experts that began with a floor on the number of active ones.
+
+    Attributes
+    ----------
+    experts : Experts
+    floor : int
+    averages : Averages
+        Of what batches said so far.
+    """
+
+    experts: Experts
+    floor: int
+    averages: Averages
+
+    def like(self, reference: Any) -> Runner:
+        """The same runner as the kind of arrays that `reference` is."""
+        return Runner(self.experts.like(reference), self.floor, self.averages.like(reference))
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """Where learning from a stream of batches stands.
+
+    Attributes
+    ----------
+    runners : tuple of Runner
+        Contenders of the race, and its winner alone once it is over.
+    moments : ColumnMoments or None
+        Of all rows so far; None before the first batch.
+    history : tuple of IterationRecord
+        One record per batch, about the leader.
+    n_batches : int
+        Batches that count as learnt from.
+    """
+
+    runners: tuple[Runner, ...]
+    moments: ColumnMoments | None = None
+    history: tuple[IterationRecord, ...] = ()
+    n_batches: int = 0
+
+    def like(self, reference: Any) -> Stream:
+        """The same stream as the kind of arrays that `reference` is: on a GPU or off it."""
+        moments = None if self.moments is None else self.moments.like(reference)
+        runners = tuple(runner.like(reference) for runner in self.runners)
+        return replace(self, runners=runners, moments=moments)
+
+    @property
+    def leader(self) -> Runner:
+        """The winner; during the race whoever explained the last batch best."""
+        return self.runners[0]
+
+    @property
+    def experts(self) -> Experts:
+        """The leader's experts, ready to encode rows."""
+        return break_ties(self.leader.experts)
+
+    @property
+    def activation_probabilities(self) -> NDArray[np.float64]:
+        """How often the leader's experts were active lately, kept off 0 and 1 by half a row."""
+        averages = self.leader.averages
+        return (averages.n_rows * averages.usage + 0.5) / (averages.n_rows + 1)

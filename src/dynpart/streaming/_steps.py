@@ -1,0 +1,263 @@
+"""The steps of learning: sums of rows, their merger, an update; and a stream made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+
+from dynpart.engines import Engine, Experts, PursuitRule, make_engine
+from dynpart.engines.blocks import tree_sum
+from dynpart.families import ColumnMoments
+from dynpart.learning import (
+    Annealed,
+    IterationRecord,
+    LearnerState,
+    Plan,
+    Step,
+    Task,
+    learn_once,
+    penalised_objective,
+    update_expertise,
+    update_opinions,
+)
+from dynpart.pursuits import pursue
+from dynpart.rows import Rows
+from dynpart.streaming._state import Averages, Runner, Stream, Sums
+from dynpart.validation import check_fitted_number, checked_weights
+
+DECAY = 0.7
+"""Power of the number of batches by which steps shrink: above 1/2, so that noise averages out, and
+at most 1, so that no start is ever stuck."""
+
+
+def accumulate(
+    rows: Any,
+    experts: Experts,
+    rule: PursuitRule,
+    *,
+    sample_weight: Any = None,
+    engine: Engine | None = None,
+) -> Sums:
+    """Explain some rows by the experts and sum up what follows for them.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_rows, n_features)
+        Numbers, NaN where nothing was observed; or rows as `engine` holds them.
+    experts : Experts
+    rule : PursuitRule
+    sample_weight : ndarray of shape (n_rows,), optional
+        How many rows each row stands for.
+    engine : Engine, optional
+
+    Returns
+    -------
+    Sums
+        Its size does not depend on the number of rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dynpart.datasets import make_pairs
+    >>> from dynpart.engines import PursuitRule
+    >>> from dynpart.families import column_moments, make_family
+    >>> from dynpart.learning import Annealed
+    >>> from dynpart.streaming import accumulate, merge, update
+    >>> X = make_pairs(3)
+    >>> moments = column_moments(X)
+    >>> family = make_family("auto", moments)
+    >>> experts = Annealed().start(family, moments, 6, np.random.default_rng(0))
+    >>> rule = PursuitRule(min_active=3, max_active=6, cost=np.zeros(6))
+    >>> for _ in range(10):
+    ...     sums = merge(accumulate(block, experts, rule) for block in (X[:4], X[4:]))
+    ...     experts = update(experts, sums, moments)
+    >>> sums.codes.n_rows
+    8.0
+    """
+    engine = make_engine() if engine is None else engine
+    if isinstance(rows, np.ndarray):
+        rows = Rows.of(rows, experts.family, checked_weights(sample_weight, len(rows)))
+    codes = pursue(engine, rows, experts, rule)
+    return Sums(
+        codes.summary(experts.n_experts),
+        engine.gradient_sums(rows, experts, codes),
+        engine.responsibility_sums(rows, experts, codes),
+    )
+
+
+def merge(parts: Iterable[Sums]) -> Sums:
+    """Sums of all rows from the sums of parts of them, for the same experts.
+
+    Additions are grouped in a way that depends on the number of parts alone: the same parts in the
+    same order give the same bits.
+
+    Parameters
+    ----------
+    parts : iterable of Sums
+
+    Returns
+    -------
+    Sums
+    """
+    return tree_sum(parts)
+
+
+def update(
+    experts: Experts,
+    sums: Sums,
+    moments: ColumnMoments,
+    *,
+    plan: Plan | None = None,
+    log2_bound: float | None = None,
+    step: float = 1.0,
+) -> Experts:
+    """The experts that follow from the sums: expertise first, then opinions.
+
+    The learner of ``fit`` and ``partial_fit`` asks for responsibilities when expertise has moved;
+    here both come from one look at the rows.
+
+    Parameters
+    ----------
+    experts : Experts
+        Those the sums were made with.
+    sums : Sums
+    moments : ColumnMoments
+        Of the data as a whole, towards which opinions are shrunk.
+    plan : Plan, optional
+        How evidence moves expertise, and epsilon; the default plan if None.
+    log2_bound : float, optional
+        Levels of expertise stay within plus and minus this; by default within log2 of 8 times the
+        number of experts.
+    step : float, default=1.0
+        Share of the change of expertise that is made.
+
+    Returns
+    -------
+    Experts
+    """
+    follow = cast(Plan, Annealed()) if plan is None else plan
+    bound = np.log2(8 * experts.n_experts) if log2_bound is None else log2_bound
+    move = Step(log2_bound=bound, size=step)
+    experts = update_expertise(experts, sums.gradient, follow, move, sums.codes.n_rows)
+    population = experts.family.population(moments)
+    return update_opinions(experts, sums.responsibility, follow, population)
+
+
+def step_of_batch(steps: list[Step], t: int) -> Step:
+    """What batch t of a stream does: the plan's step t, or its last, as far as a stream can.
+
+    This is the one place that decides what a stream follows. A batch is looked at once and as it
+    comes, so no rows are drawn from it; no batch is the last, so opinions are not shrunk after it.
+    The size of the step is the stream's own: 1 in the search, then (1 + t - t0)^-0.7. So is the
+    memory, what is left of the batches before. All else is as the plan says.
+
+    Parameters
+    ----------
+    steps : list of Step
+        Of the plan.
+    t : int
+        Batches before this one.
+
+    Returns
+    -------
+    Step
+    """
+    n_search = sum(step.search for step in steps)
+    size = (1 + max(0, t - n_search)) ** -DECAY
+    return replace(
+        steps[min(t, len(steps) - 1)],
+        n_rows=None,
+        n_batches=1,
+        size=size,
+        memory=1 - size,
+        doubt=False,
+        search=t < n_search,
+    )
+
+
+def begin(task: Task, plan: Plan, seed: int) -> Stream:
+    """A stream before its first batch, which is the task's rows."""
+    start = plan.start(task.family, task.moments, task.n_experts, np.random.default_rng(seed))
+    nothing = Averages.none(start)
+    return Stream(tuple(Runner(start, floor, nothing) for floor in plan.contenders(task)))
+
+
+def resume(task: Task, experts: Experts, moments: ColumnMoments) -> Stream:
+    """A stream that goes on from experts learnt from rows with these column moments.
+
+    Parameters
+    ----------
+    task : Task
+        Its rows are the next batch: they tell how experts share out rows.
+    experts : Experts
+    moments : ColumnMoments
+
+    Returns
+    -------
+    Stream
+    """
+    sums = accumulate(task.rows, experts, task.rule(), engine=task.engine)
+    averages = Averages.behind(experts, sums.responsibility, sums.codes, moments.weight)
+    return Stream((Runner(experts, task.min_active, averages),), moments, n_batches=task.n_iter)
+
+
+def advance(task: Task, plan: Plan, stream: Stream) -> Stream:
+    """Learn from one batch of a stream.
+
+    Parameters
+    ----------
+    task : Task
+        With the rows of the batch and their moments.
+    plan : Plan
+        Batch t follows its step t, and its last step once there are no more, in what a stream can
+        follow: see :func:`step_of_batch`.
+    stream : Stream
+
+    Returns
+    -------
+    stream : Stream
+    """
+    n_known, n_features = stream.leader.experts.log2_expertise.shape
+    check_fitted_number(task.n_experts, n_known)
+    if task.n_features != n_features:
+        raise ValueError(f"X has {task.n_features} features, the stream has {n_features} features")
+    n_rows, t = task.moments.weight, stream.n_batches
+    if stream.moments is not None:
+        task = replace(task, moments=stream.moments + task.moments)
+    runners = stream.runners
+    if not step_of_batch(plan.steps(task, runners[0].floor), t).search:
+        runners = (_winner(task, plan, runners),)
+    runs = [_advance(task, plan, runner, stream, n_rows) for runner in runners]
+    # Whoever explains this batch best leads for now.
+    runs.sort(key=lambda run: run[1][-1].penalised, reverse=True)
+    return Stream(tuple(runner for runner, _ in runs), task.moments, runs[0][1], t + 1)
+
+
+def _advance(
+    task: Task, plan: Plan, runner: Runner, stream: Stream, n_rows: float
+) -> tuple[Runner, tuple[IterationRecord, ...]]:
+    """What one contender makes of a batch, and the history that ends with it."""
+    step = step_of_batch(plan.steps(task, runner.floor), stream.n_batches)
+    memory = runner.averages.memory(n_rows, step.size)
+    before, known = LearnerState(runner.experts, stream.history), runner.averages.sums
+    state, sums, codes = learn_once(task, plan, before, step, [task.rows], n_rows, memory, known)
+    averages = runner.averages.moved(sums, codes, memory)
+    return Runner(state.experts, runner.floor, averages), state.records()
+
+
+def _winner(task: Task, plan: Plan, runners: tuple[Runner, ...]) -> Runner:
+    """The runner that best explains rows it has not learnt from."""
+    if len(runners) == 1:
+        return runners[0]
+
+    def score(runner: Runner) -> float:
+        experts = runner.experts
+        summary = pursue(task.engine, task.rows, experts, task.rule()).summary(task.n_experts)
+        return float(
+            penalised_objective(summary, experts, task.population, plan.epsilon, task.n_rows)
+        )
+
+    return max(runners, key=score)
