@@ -1,15 +1,14 @@
 """Sources: what may stand in for a table that no memory holds, turned into rows for an engine.
 
 A list of arrays, slices of a memory-mapped array, a folder of .npy or .parquet files, a torch
-DataLoader, anything that can be read again and again, or a Dask array.
+DataLoader, a large sparse matrix, anything that can be read again and again, or a Dask array.
 """
 
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
@@ -19,39 +18,18 @@ from numpy.typing import NDArray
 from sklearn.utils import check_array
 
 from dynpart.arrays import is_tensor, to_numpy
-from dynpart.engines import Engine
-from dynpart.engines.blocks import BlockRows, BlocksEngine
-from dynpart.families import ColumnMoments, Family
-from dynpart.validation import check_moments, checked_moments
+from dynpart.sparse import SparseBlocks, as_csr, is_large, is_sparse
+from dynpart.validation import (
+    check_exact,
+    check_finite,
+    without_masks,
+)
 
 DTYPES = (np.float64, np.float32, np.uint8, np.bool_)
 """Kinds of numbers engines read as they are; all others become float64."""
 BATCH_VALUES = 1 << 22
 """Mini-batches are joined until a block has this many values."""
 SUFFIXES = (".npy", ".parquet")
-
-
-@dataclass(frozen=True, eq=False)
-class Data:
-    """Rows in an engine's hands, and what one look at all of them told.
-
-    Attributes
-    ----------
-    engine : Engine
-    rows : object
-        The data, as the engine holds it.
-    moments : ColumnMoments
-    head : array or DataFrame of shape (1, n_features)
-        The first row, with names of variables where the source has them.
-    check : callable
-        Called with the family; raises ValueError if a value has no probability.
-    """
-
-    engine: Engine
-    rows: Any
-    moments: ColumnMoments
-    head: Any
-    check: Callable[[Family], None]
 
 
 def is_dask_array(X: Any) -> bool:
@@ -72,8 +50,10 @@ def is_source(X: Any) -> bool:
     """
     if is_dask_array(X) or isinstance(X, str | PathLike):
         return True
+    if is_sparse(X):
+        return is_large(X)
     if isinstance(X, list | tuple):
-        return len(X) > 0 and all(len(getattr(block, "shape", ())) == 2 for block in X)
+        return len(X) > 0 and all(len(getattr(table_of(block), "shape", ())) == 2 for block in X)
     is_table = hasattr(X, "__array__") or hasattr(X, "shape") or hasattr(X, "__dataframe__")
     return hasattr(X, "__iter__") and not is_table and not isinstance(X, dict | set | bytes)
 
@@ -140,6 +120,16 @@ def _read_parquet(file: Path) -> Any:
     raise ImportError("parquet files need polars, or pandas with pyarrow: pip install polars")
 
 
+def readable_again(source: Any) -> Any:
+    """The source itself, or ValueError if it can be read only once."""
+    if iter(source) is source:
+        raise ValueError(
+            "X can be read only once, and learning goes over the rows many times: pass something "
+            "that can be read again, or use partial_fit"
+        )
+    return source
+
+
 class MiniBatches:
     """Small batches joined to blocks that are worth an engine's while.
 
@@ -147,31 +137,99 @@ class MiniBatches:
     ----------
     batches : iterable
         Yields arrays or tensors of shape (n_rows, n_features), or tuples that begin with one.
+    encoder : callable, optional
+        As `Columns` have it.
     """
 
-    def __init__(self, batches: Iterable[Any]) -> None:
-        if iter(batches) is batches:
-            raise ValueError(
-                "X can be read only once, and learning goes over the rows many times: pass "
-                "something that can be read again, or use partial_fit"
-            )
-        self.batches = batches
+    def __init__(
+        self, batches: Iterable[Any], encoder: Callable[[Any, str], Any] | None = None
+    ) -> None:
+        self.batches = readable_again(batches)
+        self.columns = Columns(encoder)
+        self._known = False  # whether all batches have been looked at
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[NDArray]:
         waiting: list[NDArray] = []
-        for batch in self.batches:
-            waiting.append(_table(batch))
+        for index, batch in enumerate(self.batches):
+            rows = self.columns.aligned(table_of(batch), f"batch {index}")
+            if not self._known:
+                check_exact(rows, f"batch {index} of X")
+            waiting.append(_table(without_masks(rows)))
             if sum(part.size for part in waiting) >= BATCH_VALUES:
                 yield np.concatenate(waiting)
                 waiting = []
+        self._known = True
         if waiting:
             yield np.concatenate(waiting)
 
 
+class Columns:
+    """The columns of a source: those of its first block, by name where blocks have names.
+
+    Attributes
+    ----------
+    names : list or None
+        Of the first block that has names.
+
+    Parameters
+    ----------
+    encoder : callable, optional
+        Makes a table of numbers of a block; called with the block and what errors call it.
+    """
+
+    def __init__(self, encoder: Callable[[Any, str], Any] | None = None) -> None:
+        self.names: list[Any] | None = None
+        self.encoder = encoder
+        self._named = ""
+        self._first: tuple[str, int] | None = None
+
+    def aligned(self, item: Any, label: str) -> Any:
+        """The block with its columns in the order of the first, or ValueError if it has others.
+
+        As numbers, where there is an encoder.
+        """
+        item = self._in_order(item, label)
+        return item if self.encoder is None else self.encoder(item, f"{label} of X")
+
+    def _in_order(self, item: Any, label: str) -> Any:
+        self._check_width(item, label)
+        found = list(item.columns) if hasattr(item, "columns") else None
+        if found is None or found == self.names:
+            return item
+        if self.names is None:
+            self.names, self._named = found, label
+            return item
+        there, here = Counter(self.names), Counter(found)
+        for column in (*self.names, *found):
+            if not here[column] == there[column] == 1:
+                raise ValueError(
+                    f"all blocks of X must have the same columns: {column!r} is a column of "
+                    f"{self._named} {_times(there[column])}, of {label} {_times(here[column])}"
+                )
+        return item[self.names]
+
+    def _check_width(self, item: Any, label: str) -> None:
+        if len(getattr(item, "shape", ())) != 2:
+            return
+        first = self._first = self._first or (label, item.shape[1])
+        if item.shape[1] != first[1]:
+            raise ValueError(
+                f"all blocks of X must have as many columns: {first[0]} has {first[1]}, "
+                f"{label} has {item.shape[1]}"
+            )
+
+
+def _times(n: int) -> str:
+    return {0: "never", 1: "once"}.get(n, f"{n} times")
+
+
+def table_of(item: Any) -> Any:
+    """A batch without its labels or weights."""
+    return item[0] if isinstance(item, list | tuple) and item else item
+
+
 def _table(item: Any) -> NDArray:
-    """A batch as an array: without its labels, off the GPU, numbers as narrow as they were."""
-    if isinstance(item, list | tuple):
-        item = item[0]
+    """Rows as an array: off the GPU, numbers as narrow as they were."""
     if is_tensor(item):
         item = to_numpy(item)
     elif hasattr(item, "to_numpy"):
@@ -179,105 +237,51 @@ def _table(item: Any) -> NDArray:
     return np.asarray(item)
 
 
-def as_block(item: Any, index: int | None = None) -> NDArray:
+def as_table(item: Any, index: int | None = None, columns: Columns | None = None) -> NDArray:
     """What a source yields as an array an engine can read, shape (n_rows, n_features).
 
     Parameters
     ----------
     item : array, tensor or DataFrame
     index : int, optional
-        Its number; if given, all values must be finite, and errors name the block.
+        Its number; if given, this is the first look: values are checked, and errors name the block.
+    columns : Columns, optional
+        Of the source: columns are put in the order of its first block.
     """
-    name = "" if index is None else f"block {index} of X"
     first_look = index is not None
+    label = f"block {index}" if first_look else "a block"
+    name = f"{label} of X"
+    item = table_of(item)
+    if columns is not None:
+        item = columns.aligned(item, label)
+    if first_look:
+        check_exact(item, name)
     block: NDArray = check_array(
-        _table(item),
+        _table(without_masks(item)),
         dtype=list(DTYPES),
         order="C",
-        ensure_all_finite=first_look,
+        ensure_all_finite=False,
         ensure_min_samples=0,
         input_name=name,
     )
+    if first_look:
+        check_finite(block, name, None if columns is None else columns.names)
     return block
 
 
-def open_table(rows: NDArray, engine: Engine) -> Data:
-    """A table in memory, already checked, for the engine itself."""
-    rows = engine.hold(rows)
-    moments = engine.place(checked_moments(rows))
+def blocks_of(X: Any) -> Iterator[Any]:
+    """The tables that a source holds, one after the other, with columns in the same order.
 
-    def check(family: Family) -> None:
-        if not moments.is_binary:
-            family.check(rows)
-
-    return Data(engine, rows, moments, rows[:1], check)
-
-
-def open_data(X: Any, engine: Engine) -> Data:
-    """Look at all blocks of a source once and hand them to an engine that maps over blocks.
-
-    Parameters
-    ----------
-    X : source
-        Anything :func:`is_source` recognises.
-    engine : Engine
-        Works on one block, and on rows drawn from all of them.
-
-    Returns
-    -------
-    Data
+    A single reading, so that what can be read only once will do.
     """
-    with np.errstate(over="ignore", invalid="ignore"):
-        data = _open_dask(X, engine) if is_dask_array(X) else _open_blocks(X, engine)
-    check_moments(data.moments)
-    return data
-
-
-def _open_blocks(X: Any, engine: Engine) -> Data:
-    if isinstance(X, str | PathLike):
-        X = Folder(X)
-    source = X if isinstance(X, Sequence) else MiniBatches(X)
-    n_features: list[int] = []
-
-    def check_block(block: NDArray, index: int) -> None:
-        as_block(block, index)
-        n_features.append(block.shape[1])
-        if n_features[-1] != n_features[0]:
-            raise ValueError(
-                f"all blocks of X must have as many columns: block 0 has {n_features[0]}, "
-                f"block {index} has {n_features[-1]}"
-            )
-
-    rows, moments = BlockRows.scan(source, as_block, check_block)
-    head = next(iter(source))
-    if not hasattr(head, "columns"):
-        head = as_block(head)
-
-    def check(family: Family) -> None:
-        if not moments.is_binary:
-            for index, block in enumerate(rows):
-                _check_block(family, block, index)
-
-    return Data(BlocksEngine(engine), rows, engine.place(moments), head[:1], check)
-
-
-def _open_dask(X: Any, local: Engine) -> Data:
-    from dynpart.engines.dask import DaskEngine, on_one_thread
-
-    if local.name == "torch":
-        raise ValueError("engine='torch' does not take Dask arrays; use engine='cpu' on workers")
-
-    engine = DaskEngine(on_one_thread(local), local=local)
-    rows, moments = engine.load(X, as_block)
-
-    def check(family: Family) -> None:
-        if not moments.is_binary:
-            indices = range(len(rows.blocks))
-            checks = engine.map("check", partial(_check_block, family), rows.blocks, indices)
-            engine.client.gather(checks)
-
-    return Data(engine, rows, moments, engine.take(rows, np.array([0])), check)
-
-
-def _check_block(family: Family, block: NDArray, index: int) -> None:
-    family.check(block, f"block {index} of X")
+    if is_dask_array(X):
+        yield from (X.blocks[index].compute() for index in range(X.numblocks[0]))
+        return
+    if is_sparse(X):
+        yield from SparseBlocks(as_csr(X))
+        return
+    columns = Columns()
+    for index, item in enumerate(Folder(X) if isinstance(X, str | PathLike) else X):
+        block = columns.aligned(table_of(item), f"block {index}")
+        if len(block):
+            yield block

@@ -27,9 +27,10 @@ def test_arrays_of_three_dimensions_are_images(tmp_path):
     assert table.image_shape == (2, 3)
     assert table.values.shape == (4, 6)
     assert (table.values == 1).all()
-    assert "black and white" in table.remark
+    assert "black and white" in table.remarks[0]
     gray = read_table(tmp_path / "x.npy", binary=False)
     assert gray.values.dtype == np.float32
+    assert (gray.values == 1).all()
 
 
 def test_one_array_of_several_is_chosen_by_name(tmp_path):
@@ -52,13 +53,15 @@ def test_parquet_keeps_names_and_labels(tmp_path):
     assert table.values.dtype == np.uint8
     frame["note"] = ["p", None]
     frame.to_parquet(tmp_path / "t.parquet", index=False)
-    with pytest.raises(TableError, match="'note'"):
-        read_table(tmp_path / "t.parquet")
+    noted = read_table(tmp_path / "t.parquet")
+    assert (noted.names, noted.words) == (("a", "b", "note"), (None, None, ("p",)))
+    np.testing.assert_array_equal(noted.values[:, 2], [0, np.nan])
     assert read_table(tmp_path / "t.parquet", drop=["note"]).names == ("a", "b")
     frame["a"] = [1.0, None]
     frame.to_parquet(tmp_path / "t.parquet", index=False)
-    with pytest.raises(TableError, match=r"missing|finite"):
-        read_table(tmp_path / "t.parquet", drop=["note"])
+    np.testing.assert_array_equal(
+        read_table(tmp_path / "t.parquet", drop=["note"]).values, [[1, 1], [np.nan, 0]]
+    )
 
 
 def test_a_folder_of_pictures_in_natural_order(tmp_path):
@@ -71,6 +74,7 @@ def test_a_folder_of_pictures_in_natural_order(tmp_path):
     np.testing.assert_array_equal(table.values[:, 0], [0, 1, 0])
     resized = read_table(tmp_path, size=(4, 5))
     assert resized.image_shape == (4, 5)
+    np.testing.assert_array_equal(resized.values, np.repeat([[0], [1], [0]], 20, axis=1))
 
 
 def test_transparent_pixels_are_black(tmp_path):
@@ -91,9 +95,9 @@ def test_pictures_of_different_sizes_ask_for_a_size(tmp_path):
 def test_folders_without_pictures_and_unknown_endings(tmp_path):
     with pytest.raises(TableError, match="no pictures"):
         read_table(tmp_path)
-    (tmp_path / "x.xlsx").write_bytes(b"")
+    (tmp_path / "x.ods").write_bytes(b"")
     with pytest.raises(TableError, match="ending"):
-        read_table(tmp_path / "x.xlsx")
+        read_table(tmp_path / "x.ods")
     with pytest.raises(FileNotFoundError):
         read_table(tmp_path / "missing.csv")
 
@@ -129,7 +133,7 @@ def test_idx_files_zipped_and_plain(tmp_path):
 )
 def test_damaged_files_are_refused(tmp_path, name, content):
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(TableError):
+    with pytest.raises(TableError, match=name):
         read_table(tmp_path / name)
 
 

@@ -4,8 +4,19 @@ This room knows files and arrays; it knows no model. Readers trust nothing: size
 what a file holds before room is made for them, and nothing is ever unpickled.
 """
 
+from dynpart.tables._columns import advice, place
 from dynpart.tables._read import read_table
-from dynpart.tables._table import Table, TableError
-from dynpart.tables._write import write_table
+from dynpart.tables._table import Table, TableError, compact, is_binary
+from dynpart.tables._write import check_output, write_table
 
-__all__ = ["Table", "TableError", "read_table", "write_table"]
+__all__ = [
+    "Table",
+    "TableError",
+    "advice",
+    "check_output",
+    "compact",
+    "is_binary",
+    "place",
+    "read_table",
+    "write_table",
+]

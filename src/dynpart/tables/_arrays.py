@@ -1,20 +1,19 @@
-"""Tables as arrays: .npy, .npz, .mat and .parquet."""
+"""Tables as arrays: .npy and .npz."""
 
 from __future__ import annotations
 
 import math
 import zipfile
-from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dynpart.datasets._formats import read_mat, read_npz
-from dynpart.tables._table import MOST_VALUES, Table, TableError, compact, images_as_rows
-
-NUMERIC = {"double", "single", "logical"} | {f"{u}int{n}" for u in ("", "u") for n in (8, 16, 32)}
+from dynpart.formats import MOST_BYTES, read_npz
+from dynpart.tables._columns import check_not_infinite, checked_names
+from dynpart.tables._table import Table, TableError, compact, images_as_rows
+from dynpart.tables.limits import MOST_VALUES, check_room
 
 
 def read_npy(path: Path, binary: bool | None) -> Table:
@@ -30,6 +29,7 @@ def read_npz_table(path: Path, name: str | None, binary: bool | None) -> Table:
     """Read one array of an archive: the one called `name`, or the only one with rows."""
     try:
         with zipfile.ZipFile(path) as archive:
+            sizes = {i.filename.removesuffix(".npy"): i.file_size for i in archive.infolist()}
             members = [n.removesuffix(".npy") for n in archive.namelist() if n.endswith(".npy")]
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
         raise TableError(f"{path} is not a readable .npz file: {error}") from error
@@ -37,10 +37,9 @@ def read_npz_table(path: Path, name: str | None, binary: bool | None) -> Table:
     if name is None and {"values", "names"} <= set(members):
         name = "values"  # as write_table makes them
         names = _npz_array(path, "names")
-    table = as_table(path, _npz_array(path, _chosen(path, name, members)), binary)
-    if names is None:
-        return table
-    return Table(table.values, _checked_names(path, names, table.values.shape[1]))
+    name = chosen_array(path, name, members)
+    check_room(2 * min(sizes[name], MOST_BYTES), f"reading array {name!r} of {path}")
+    return as_table(path, _npz_array(path, name), binary, names)
 
 
 def _npz_array(path: Path, name: str) -> NDArray[Any]:
@@ -50,107 +49,44 @@ def _npz_array(path: Path, name: str) -> NDArray[Any]:
         raise TableError(str(error)) from error
 
 
-def _checked_names(path: Path, names: NDArray[Any], n_features: int) -> tuple[str, ...]:
+def as_table(
+    path: Path, array: NDArray[Any], binary: bool | None, names: NDArray[Any] | None = None
+) -> Table:
+    """Rows from an array of two dimensions, or images from one of three."""
+    check_shape(path, array.shape)
+    if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
+        raise TableError(f"{path} must hold numbers, got the type {array.dtype}")
+    rows = array.reshape(len(array), -1)
+    called = None if names is None else _column_names(path, names, rows.shape[1])
+    check_not_infinite(path, rows, called)
+    if array.ndim == 2:
+        return Table(compact(array), called)
+    shape = (array.shape[1], array.shape[2])
+    if array.dtype == np.uint8 and array.max() > 1:
+        rows, remarks = images_as_rows(array, binary)
+        return Table(rows, called, image_shape=shape, remarks=remarks)
+    return Table(compact(rows), called, image_shape=shape)
+
+
+def check_shape(path: Path, shape: tuple[int, ...]) -> None:
+    """Refuse a shape that is no table or set of images, or too large for one."""
+    if len(shape) not in (2, 3) or 0 in shape:
+        raise TableError(
+            f"{path} must hold an array (rows, variables) or (images, height, width), got the "
+            f"shape {shape}"
+        )
+    if math.prod(shape) > MOST_VALUES:
+        raise TableError(f"{path} holds an array of shape {shape}: too large")
+
+
+def _column_names(path: Path, names: NDArray[Any], n_features: int) -> tuple[str, ...]:
     if names.dtype.kind != "U" or names.shape != (n_features,):
         raise TableError(f"{path} must hold {n_features} names of text")
-    if len(set(names.tolist())) < n_features:
-        raise TableError(f"{path} has two columns of the same name")
+    checked_names(path, names.tolist())
     return tuple(names.tolist())
 
 
-def read_mat_table(path: Path, name: str | None, binary: bool | None) -> Table:
-    """Read one array of a MATLAB file (up to version 7.2)."""
-    from scipy.io import whosmat
-
-    try:
-        content = whosmat(str(path), appendmat=False)
-    except NotImplementedError as error:
-        raise TableError(f"{path} is a MATLAB file of version 7.3; save it with -v7") from error
-    except Exception as error:  # a damaged file makes scipy raise errors of many kinds
-        raise TableError(f"{path} is not a readable MATLAB file: {error}") from error
-    shapes = {key: shape for key, shape, _ in content}
-    numeric = [key for key, _, kind in content if kind in NUMERIC]
-    chosen = _chosen(path, name, numeric)
-    try:
-        return as_table(path, read_mat(path, {chosen: shapes[chosen]})[chosen], binary)
-    except TableError:
-        raise
-    except Exception as error:
-        raise TableError(f"{path}: {error}") from error
-
-
-def read_parquet(path: Path, drop: Collection[str]) -> Table:
-    """Read the numeric columns of a Parquet file; a first column of text holds labels."""
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError as error:
-        raise TableError(
-            f"reading {path} needs pyarrow: pip install 'dynpart[tables]', or save it as .csv"
-        ) from error
-    try:
-        shape = pq.read_metadata(path)
-        if shape.num_rows * shape.num_columns > MOST_VALUES:
-            raise TableError(f"{path} declares {shape.num_rows} rows of {shape.num_columns}")
-        content = pq.read_table(path, partitioning=None)
-    except (pa.ArrowException, OSError, OverflowError) as error:
-        raise TableError(f"{path} is not a readable Parquet file: {error}") from error
-    names = [str(name) for name in content.column_names]
-    unknown = [name for name in drop if name not in names]
-    if unknown:
-        raise TableError(f"{path} has no column named {unknown[0]!r} to drop")
-    kept = [i for i, name in enumerate(names) if name not in drop]
-    labels = None
-    if len(kept) > 1 and pa.types.is_large_unicode(_plain_type(content.schema.types[kept[0]], pa)):
-        labels = tuple(str(label) for label in content.column(kept.pop(0)).to_pylist())
-    columns = [_column(path, content.column(i), names[i], pa) for i in kept]
-    if not columns or not len(columns[0]):
-        raise TableError(f"{path} has no column of numbers")
-    chosen = tuple(names[i] for i in kept)
-    if len(set(chosen)) < len(chosen):
-        raise TableError(f"{path} has two columns of the same name")
-    values = np.column_stack(columns)
-    if not np.isfinite(values).all():
-        raise TableError(f"{path} holds values that are not finite; fill or leave out their rows")
-    return Table(compact(values), chosen, labels)
-
-
-def _plain_type(kind: Any, pa: Any) -> Any:
-    """One type for all sorts of text."""
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return pa.large_string() if pa.types.is_string(kind) else kind
-
-
-def _column(path: Path, column: Any, name: str, pa: Any) -> NDArray[np.float64]:
-    kind = column.type
-    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
-        raise TableError(f"{path}: column {name!r} holds {kind}, not numbers; --drop it?")
-    if column.null_count:
-        raise TableError(f"{path}: column {name!r} has missing values; fill or leave out the rows")
-    return np.asarray(column.to_numpy(), dtype=np.float64)
-
-
-def as_table(path: Path, array: NDArray[Any], binary: bool | None) -> Table:
-    """Rows from an array of two dimensions, or images from one of three."""
-    if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
-        raise TableError(f"{path} must hold numbers, got the type {array.dtype}")
-    if array.ndim not in (2, 3) or 0 in array.shape:
-        raise TableError(
-            f"{path} must hold an array (rows, variables) or (images, height, width), got the "
-            f"shape {array.shape}"
-        )
-    if math.prod(array.shape) > MOST_VALUES:
-        raise TableError(f"{path} holds an array of shape {array.shape}: too large")
-    if array.ndim == 2:
-        return Table(compact(array))
-    height, width = array.shape[1:]
-    if array.dtype == np.uint8:
-        rows, remark = images_as_rows(array, binary)
-        return Table(rows, image_shape=(height, width), remark=remark)
-    return Table(compact(array.reshape(len(array), -1)), image_shape=(height, width))
-
-
-def _chosen(path: Path, name: str | None, members: list[str]) -> str:
+def chosen_array(path: Path, name: str | None, members: list[str]) -> str:
     """The array to read, which must be named if there are several."""
     listed = ", ".join(members[:8])
     if name is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import re
+import warnings
 import zlib
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dynpart.datasets._formats import read_idx
-from dynpart.tables._table import MOST_VALUES, Table, TableError, images_as_rows
+from dynpart.formats import read_idx
+from dynpart.tables._table import Table, TableError, images_as_rows
+from dynpart.tables.limits import MOST_PIXELS, MOST_VALUES, check_room
 
 ENDINGS = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".pgm", ".pbm", ".webp"}
 FORMATS = ["PNG", "JPEG", "BMP", "GIF", "TIFF", "PPM", "WEBP"]
-MOST_PIXELS = 2**24
+
+_SIXTEEN_BITS = 2**16 - 1
 
 
 def read_folder(path: Path, size: tuple[int, int] | None, binary: bool | None) -> Table:
@@ -30,7 +33,9 @@ def read_folder(path: Path, size: tuple[int, int] | None, binary: bool | None) -
     first = _picture(files[0], size)
     if first.size * len(files) > MOST_VALUES:
         raise TableError(f"{path} holds too many pixels; make the pictures smaller with --size")
-    images = np.empty((len(files), *first.shape), dtype=np.uint8)
+    # One byte for a pixel, and as rows of gray values four more.
+    check_room(5 * first.size * len(files), f"reading {path} with {len(files):,} pictures")
+    images = np.empty((len(files), *first.shape), dtype=first.dtype)
     for place, file in enumerate(files):
         image = _picture(file, size)
         if image.shape != first.shape:
@@ -38,11 +43,13 @@ def read_folder(path: Path, size: tuple[int, int] | None, binary: bool | None) -
                 f"{file} has {image.shape[0]} x {image.shape[1]} pixels, {files[0].name} has "
                 f"{first.shape[0]} x {first.shape[1]}; choose one size with --size HEIGHTxWIDTH"
             )
+        if image.dtype != images.dtype:
+            images = images.astype(np.float32, copy=False)
         images[place] = image
-    rows, remark = images_as_rows(images, binary)
+    rows, remarks = images_as_rows(images, binary)
     labels = tuple(file.name.encode("utf-8", "replace").decode() for file in files)
     shape = (first.shape[0], first.shape[1])
-    return Table(rows, labels=labels, image_shape=shape, remark=remark)
+    return Table(rows, labels=labels, image_shape=shape, remarks=remarks)
 
 
 def _natural(file: Path) -> list[tuple[bool, int, str]]:
@@ -51,15 +58,22 @@ def _natural(file: Path) -> list[tuple[bool, int, str]]:
     return [(part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in parts]
 
 
-def _picture(file: Path, size: tuple[int, int] | None) -> NDArray[np.uint8]:
-    """One picture as gray values 0..255; transparent pixels are black."""
+def _picture(file: Path, size: tuple[int, int] | None) -> NDArray[Any]:
+    """One picture as gray values 0..255, finer than whole ones if it has more than 8 bits.
+
+    The scale follows from the type of its pixels alone. Transparent pixels are black.
+    """
     from PIL import Image
 
     try:
-        with Image.open(file, formats=FORMATS) as opened:
-            if opened.width * opened.height > MOST_PIXELS:
-                raise TableError(f"{file} has {opened.width} x {opened.height} pixels: too many")
-            picture = _flattened(opened).convert("L")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            with Image.open(file, formats=FORMATS) as opened:
+                if opened.width * opened.height > MOST_PIXELS:
+                    raise TableError(
+                        f"{file} has {opened.width} x {opened.height} pixels: too many"
+                    )
+                picture = _gray(file, opened)
         if size is not None and picture.size != size[::-1]:
             picture = picture.resize(size[::-1], Image.Resampling.BOX)
         return np.asarray(picture)
@@ -67,6 +81,28 @@ def _picture(file: Path, size: tuple[int, int] | None) -> NDArray[np.uint8]:
         raise
     except Exception as error:  # decoders raise errors of many kinds
         raise TableError(f"{file} cannot be read as a picture: {error}") from error
+
+
+def _gray(file: Path, picture: Any) -> Any:
+    """A picture of mode L, or of mode F with values 0..255 where 8 bits are too coarse."""
+    from PIL import Image
+
+    deep = picture.mode.startswith("I") or picture.mode == "F"
+    if not deep:
+        return _flattened(picture).convert("L")
+    values = np.asarray(picture)
+    # Some versions of Pillow keep the 16 bits of these formats in 32.
+    if values.dtype == np.uint16 or (picture.mode == "I" and picture.format in ("PNG", "PPM")):
+        values = values / np.float32(_SIXTEEN_BITS)
+    elif picture.mode == "F" and values.min() >= 0 and values.max() <= 1:
+        values = np.asarray(values, dtype=np.float32)
+    else:
+        kind = "real numbers beyond 0..1" if picture.mode == "F" else "32-bit integers"
+        raise TableError(
+            f"{file} has pixels of {kind}, which have no scale of gray; save it with 8 or 16 bits, "
+            "or with real numbers from 0 to 1"
+        )
+    return Image.fromarray(np.float32(255) * values.astype(np.float32))
 
 
 def _flattened(picture: Any) -> Any:
@@ -91,8 +127,10 @@ def read_idx_table(path: Path, binary: bool | None) -> Table:
         raise
     except ValueError as error:
         raise TableError(str(error)) from error
-    rows, remark = images_as_rows(images, binary)
-    return Table(rows, image_shape=shape, remark=remark)
+    if images.max() <= 1:  # an array of 0 and 1 that was stored in this format
+        return Table(images.reshape(len(images), -1), image_shape=shape)
+    rows, remarks = images_as_rows(images, binary)
+    return Table(rows, image_shape=shape, remarks=remarks)
 
 
 def _declared_shape(path: Path) -> tuple[int, int]:

@@ -1,17 +1,20 @@
-"""What every reader returns: rows of numbers with what is known of their names."""
+"""What every reader returns: rows of numbers and of texts, with what is known of their names."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-MOST_VALUES = 2**31
-"""Most numbers in a table that is read whole."""
+from dynpart.coding import Coded, level_name
 
 GRAY_THRESHOLD = 127
+
+LabelColumn = str | Literal[False] | None
+"""Name of the column of labels; False for none, None to decide by the look of the first one."""
 
 
 class TableError(ValueError):
@@ -20,27 +23,65 @@ class TableError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Rows of numbers.
+    """Rows of numbers, and of texts by their indices.
 
     Attributes
     ----------
     values : ndarray of shape (n_rows, n_features)
-        uint8 where every value is 0 or 1, otherwise a float type.
+        uint8 where every value is 0 or 1, otherwise a float type. NaN was not observed.
     names : tuple of str or None
         Names of the variables, where the file has names.
     labels : tuple of str or None
         Names of the rows, where the file has them.
     image_shape : tuple of int or None
         (height, width) where rows are images.
-    remark : str
-        What the reader decided on its own and the user may want to know.
+    words : tuple of (tuple of str or None), or None
+        The texts of each column of text, in their order; a value is the index of its text there.
+        None for columns of numbers, and for a table that has no other.
+    remarks : tuple of str
+        What the reader decided on its own and the user may want to know, one sentence each.
     """
 
     values: NDArray[Any]
     names: tuple[str, ...] | None = None
     labels: tuple[str, ...] | None = None
     image_shape: tuple[int, int] | None = None
-    remark: str = ""
+    remarks: tuple[str, ...] = ()
+    words: tuple[tuple[str, ...] | None, ...] | None = None
+
+    def words_of(self, column: int) -> tuple[str, ...] | None:
+        """The texts of a column; None if it holds numbers."""
+        return None if self.words is None else self.words[column]
+
+    def coded(self) -> Coded:
+        """The table as a model reads it."""
+        n_features = self.values.shape[1]
+        words = self.words or (None,) * n_features
+        dtypes = tuple("text" if texts else "float" for texts in words)
+        return Coded(self.values, words, dtypes, self.names)
+
+    def taken(self, columns: Sequence[int]) -> Table:
+        """The table with these columns alone, in this order."""
+        names, words = self.names, self.words
+        return replace(
+            self,
+            values=self.values[:, columns],
+            names=None if names is None else tuple(names[i] for i in columns),
+            words=None if words is None else tuple(words[i] for i in columns),
+        )
+
+    def without_first(self) -> Table:
+        """The table without its first column."""
+        rest = self.taken(list(range(1, self.values.shape[1])))
+        words = rest.words if any(rest.words or ()) else None
+        return replace(rest, values=compact(rest.values), words=words)
+
+    def texts(self, column: int) -> tuple[str, ...]:
+        """Values of a column as texts; nothing where nothing was observed."""
+        words, values = self.words_of(column), self.values[:, column].tolist()
+        if words is None:
+            return tuple("" if value != value else level_name(value) for value in values)
+        return tuple("" if value != value else words[int(value)] for value in values)
 
 
 def compact(values: NDArray[Any]) -> NDArray[Any]:
@@ -51,37 +92,58 @@ def compact(values: NDArray[Any]) -> NDArray[Any]:
         raise TableError(f"values must be numbers, got the type {values.dtype}")
     if values.dtype == np.uint8 or isinstance(values, np.memmap):
         return values
-    if _is_binary(values):
+    if is_binary(values):
         return values.astype(np.uint8)
     return values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
 
 
-def images_as_rows(images: NDArray[np.uint8], binary: bool | None) -> tuple[NDArray[Any], str]:
-    """Gray images 0..255, (n, height, width), as rows, with a remark on the treatment.
+def images_as_rows(
+    images: NDArray[Any], binary: bool | None
+) -> tuple[NDArray[Any], tuple[str, ...]]:
+    """Gray images as rows, with remarks on the treatment.
 
     Parameters
     ----------
     images : ndarray of shape (n, height, width)
+        Gray values 0..255, whole or not.
     binary : bool or None
         True for black and white, False for gray, None to decide by the look of the images.
+
+    Returns
+    -------
+    ndarray of shape (n, height * width)
+        0 and 1, or gray values from 0 to 1.
+    tuple of str
     """
     rows = images.reshape(len(images), -1)
-    if rows.size and rows.max() <= 1:
-        return rows, ""
-    remark = ""
+    remarks: tuple[str, ...] = ()
     if binary is None:
         binary = bool(np.count_nonzero((rows < 32) | (rows >= 224)) >= 0.9 * rows.size)
-        remark = (
+        remarks = (
             f"read as black and white (above {GRAY_THRESHOLD} is 1); --gray keeps gray values"
             if binary
-            else "read as gray values from 0 to 1; --binary makes them black and white"
+            else "read as gray values from 0 to 1; --binary makes them black and white",
         )
+        if rows.size and rows.max() <= 1:
+            remarks += ("no pixel is brighter than 1 of 255: the pictures are black",)
     if binary:
-        return (rows > GRAY_THRESHOLD).astype(np.uint8), remark
-    return rows.astype(np.float32) / np.float32(255), remark
+        return (rows > GRAY_THRESHOLD).astype(np.uint8), remarks
+    return rows.astype(np.float32) / np.float32(255), remarks
 
 
-def _is_binary(values: NDArray[Any]) -> bool:
+def is_binary(values: NDArray[Any], *, gaps: bool = False) -> bool:
+    """Whether every value is 0 or 1; with `gaps`, or NaN."""
+    for _, block in row_blocks(values):
+        right = (block == 0) | (block == 1)
+        if gaps and block.dtype.kind == "f":
+            right |= np.isnan(block)
+        if not right.all():
+            return False
+    return True
+
+
+def row_blocks(values: NDArray[Any]) -> Iterator[tuple[int, NDArray[Any]]]:
+    """Blocks of rows of about a million numbers, each with the index of its first row."""
     step = max(1, 2**20 // max(1, values.shape[1]))
-    blocks = (values[i : i + step] for i in range(0, len(values), step))
-    return all(bool(np.all((block == 0) | (block == 1))) for block in blocks)
+    for begin in range(0, len(values), step):
+        yield begin, values[begin : begin + step]

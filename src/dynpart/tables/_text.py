@@ -1,167 +1,516 @@
-"""Tables as text: .csv and .tsv, with names on top and perhaps labels on the left."""
+"""Tables as text: .csv and .tsv, plain or zipped, with names on top and perhaps labels."""
 
 from __future__ import annotations
 
 import csv
+import gzip
+import io
+import math
+import zlib
 from array import array
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dynpart.cells import DASHES, Fields, Kind
+from dynpart.kinds import Doubt
+from dynpart.levels import boolean_words
+from dynpart.tables._columns import Choice, checked_names, infinite, place
+from dynpart.tables._rules import (
+    Decision,
+    Roles,
+    holds_names,
+    label_remark,
+    nameless_labels,
+    without_guard,
+)
 from dynpart.tables._table import Table, TableError, compact
+from dynpart.tables._texts import LateText, TextColumn, Words
+from dynpart.tables.limits import MOST_UNPACKED, MOST_VALUES, check_room, in_words
 
-WORDS = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}
-MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}
+MOST_FIRST_LINE = 2**20
+MOST_LINE = 2**24
+NUMBERS_AT_ONCE = 2**24
+"""Numbers that are read between two looks at the memory."""
+ROWS_LOOKED_AT = 1000
+"""Rows in which columns are searched for texts before the file is read on."""
+READINGS = 3
+"""How often a file is read at most; the last time every column may hold text."""
+_GZIP_MAGIC = b"\x1f\x8b"
 
 
-def read_text(path: Path, *, delimiter: str | None = None, drop: Collection[str] = ()) -> Table:
-    """Read a table of text.
+def read_text(
+    path: Path,
+    *,
+    delimiter: str | None = None,
+    choice: Choice,
+    header: bool | None = None,
+    roles: Roles,
+) -> Table:
+    """Read a table of text; `holds_names` and `holds_labels` decide what was not said.
 
-    The first line holds names if any of its fields is not a number. A first column of text holds
-    the rows' labels. Commas, semicolons and tabs are told apart by the first line.
+    Commas, semicolons and tabs are told apart by the first line.
     """
+
+    def once(texts: set[int] | None) -> Table:
+        with _opened(path) as stream:
+            lines = _Lines(path, stream)
+            begin = lines.up_to_content()
+            divider = delimiter or max(",;\t", key=begin[-1].count if begin else "".count)
+            reader = csv.reader(chain(begin, lines), delimiter=divider, strict=True)
+            layout = Reading(path, Fields(decimal_comma=divider == ";"), roles, texts)
+            return layout.table(_records(reader, lines), choice, header)
+
     try:
-        with path.open(encoding="utf-8-sig", newline="") as stream:
-            first = stream.readline(2**20)
-            if len(first) >= 2**20:
-                raise TableError(f"{path} has a first line of more than a million characters")
-            delimiter = delimiter or max(",;\t", key=first.count)
-            stream.seek(0)
-            lines = csv.reader(stream, delimiter=delimiter, strict=True)
-            return _table(path, lines, drop, decimal_comma=delimiter == ";")
-    except UnicodeDecodeError as error:
-        raise TableError(f"{path} is not UTF-8 text: {error}") from error
+        return read_again(once)
     except csv.Error as error:
         raise TableError(f"{path} is not a readable table of text: {error}") from error
 
 
-def _table(
-    path: Path, lines: Iterator[list[str]], drop: Collection[str], *, decimal_comma: bool
+def read_again(once: Callable[[set[int] | None], Table]) -> Table:
+    """Read a file, and once more if a text stands where the beginning had numbers alone.
+
+    Parameters
+    ----------
+    once : callable
+        Reads the file; called with places of columns that hold text, or None if any may.
+    """
+    texts: set[int] | None = set()
+    for _ in range(READINGS - 1):
+        try:
+            return once(texts)
+        except LateText as late:
+            texts = (texts or set()) | late.columns
+    return once(None)
+
+
+def text_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Lines of a file of text, plain or zipped, none too long, with their numbers from 1."""
+    with _opened(path) as stream:
+        yield from enumerate(_Lines(path, stream), start=1)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[TextIO]:
+    """The file as text, unpacked on the way if it is zipped; what is no text is a TableError."""
+    with path.open("rb") as file:
+        zipped = file.read(2) == _GZIP_MAGIC
+    try:
+        if not zipped:
+            with path.open(encoding="utf-8-sig", newline="") as stream:
+                yield stream
+            return
+        with gzip.open(path, "rb") as packed:
+            capped = io.BufferedReader(_Capped(path, packed))
+            yield io.TextIOWrapper(capped, encoding="utf-8-sig", newline="")
+    except UnicodeDecodeError as error:
+        raise TableError(f"{path} is not UTF-8 text: {error}") from error
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise TableError(f"{path} is truncated or damaged: {error}") from error
+
+
+class _Capped(io.RawIOBase):
+    """Unpacked bytes that end with an error when there are too many of them."""
+
+    def __init__(self, path: Path, packed: gzip.GzipFile) -> None:
+        self.path, self.packed, self.n_bytes = path, packed, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        content = self.packed.read1(len(buffer))
+        self.n_bytes += len(content)
+        if self.n_bytes > MOST_UNPACKED:
+            raise TableError(f"{self.path} unpacks to more than {in_words(MOST_UNPACKED)}")
+        buffer[: len(content)] = content
+        return len(content)
+
+
+class _Lines:
+    """Lines of a file, none too long; remembers whether one of them needs a closer look."""
+
+    def __init__(self, path: Path, stream: TextIO) -> None:
+        self.path, self.stream = path, stream
+        self.odd = True
+
+    def up_to_content(self) -> list[str]:
+        """The first line that is not blank, and blank ones before it."""
+        found = []
+        while line := self.stream.readline(MOST_FIRST_LINE):
+            if len(line) >= MOST_FIRST_LINE:
+                raise TableError(f"{self.path} has a first line of more than a million characters")
+            found.append(line)
+            if line.strip():
+                break
+        return found
+
+    def __iter__(self) -> _Lines:
+        return self
+
+    def __next__(self) -> str:
+        line = self.stream.readline(MOST_LINE)
+        if not line:
+            raise StopIteration
+        if len(line) >= MOST_LINE:
+            raise TableError(f"{self.path} has a line of more than {MOST_LINE:,} characters")
+        # Python would read 1_0 and digits of other scripts as numbers: look at each field then.
+        self.odd = self.odd or "_" in line or not line.isascii()
+        return line
+
+
+class Record(NamedTuple):
+    """Fields of one row, the line it begins in, and how many blank lines stand just before it."""
+
+    fields: list[str]
+    line: int
+    n_blank: int
+    odd: bool
+
+
+def _records(reader: Any, lines: _Lines) -> Iterator[Record]:
+    """Rows with content; a gap in quotes is content where rows have one field."""
+    n_blank, begun, width = 0, 1, 0
+    for fields in reader:
+        quoted = width == 1 and fields == [""]
+        if not any(field.strip() for field in fields) and len(fields) < 2 and not quoted:
+            n_blank += 1
+        else:
+            width = width or len(fields)
+            yield Record(fields, begun, n_blank, lines.odd)
+            n_blank, lines.odd = 0, False
+        begun = reader.line_num + 1
+
+
+class Reading:
+    """One file on its way to a table.
+
+    Parameters
+    ----------
+    path : Path
+    fields : Fields
+    roles : Roles
+    texts : set of int or None
+        Places of columns that are known to hold text; None if any column may.
+    """
+
+    def __init__(self, path: Path, fields: Fields, roles: Roles, texts: set[int] | None) -> None:
+        self.path, self.fields, self.roles, self.texts = path, fields, roles, texts
+        self.names: list[str] = []
+        self.remarks: list[str] = []
+        self.guessed = False
+
+    def table(
+        self,
+        records: Iterator[Record],
+        choice: Choice,
+        header: bool | None,
+    ) -> Table:
+        """Decide what the lines are, then read them."""
+        head = next(records, None)
+        if head is None:
+            raise TableError(f"{self.path} is empty")
+        second = next(records, None)
+        if header is None:
+            header = bool(
+                self._decided(holds_names(head.fields, second and second.fields, self.fields))
+            )
+            self.guessed = True
+        first = second if header else head
+        if first is None:
+            raise TableError(f"{self.path} has names but no rows; --no-header reads them as a row")
+        rows = [row for row in ((second,) if header else (head, second)) if row is not None]
+        if header:
+            self.names = self._names(head.fields, first.fields)
+        rows += list(islice(records, ROWS_LOOKED_AT))
+        kept, labelled = self._columns(len(first.fields), choice)
+        may_label = labelled is None and 0 in choice.may_hold_labels(
+            self.path, len(first.fields), self.names
+        )
+        extra = may_label and 0 not in kept
+        kept = [0, *kept] if extra else kept
+        values, found, labels = self._rows(rows, records, kept, labelled)
+        values, kept, found = self._named(values, kept, found)
+        if self.guessed and not header and np.isnan(values[0]).any():
+            remark = "its first line has a gap and is taken for a row; --header reads it as names"
+            self.remarks.append(remark)
+        if self.guessed and header:
+            self._doubt_names(found)
+        words = tuple(found[column].words if column in found else None for column in kept)
+        table = Table(
+            compact(values),
+            tuple(self.names[column] for column in kept) if header else None,
+            None if labelled is None else tuple(labels),
+            remarks=tuple(self.remarks),
+            words=words if any(words) else None,
+        )
+        if may_label and kept[0] == 0:
+            table = labels_from_first(table, found.get(0), self.roles, kept=not extra)
+        for column in kept[len(kept) - table.values.shape[1] :]:
+            if column in found:
+                self._check_words(column, found[column])
+        return table
+
+    def _doubt_names(self, found: dict[int, Words]) -> None:
+        """Point out a name that stands in its own column, as if it were a value."""
+        for column, content in found.items():
+            if self.names[column] in (content.words or ()):
+                self.remarks.append(
+                    f"its first line is taken for names, though {self.names[column]!r} stands in "
+                    "that column again; --no-header reads it as a row"
+                )
+                return
+
+    def _check_words(self, column: int, content: Words) -> None:
+        """Refuse dates and numbers that are stored as text, and say where the first one is."""
+        doubt = content.doubt
+        if doubt is None or doubt.reason == "names" or self.roles.takes_text(self._name(column)):
+            return
+        where = self._place(content.row, self.lines[content.row], column)
+        raise TableError(f"{where} is {doubt.example[:40]!r}, {self._remedy(doubt, column)}")
+
+    def _name(self, column: int) -> str:
+        return (self.names[column] if self.names else "") or f"x{column}"
+
+    def _decided(self, decision: Decision) -> Any:
+        if decision.remark:
+            self.remarks.append(decision.remark)
+        return decision.value
+
+    def _names(self, head: list[str], first: list[str]) -> list[str]:
+        """Names of all columns; R leaves out the one of the labels."""
+        names = [without_guard(name.strip()) for name in head]
+        n_names, n_fields = len(names), len(first)
+        text_below = self.fields.kind(first[0]) is Kind.TEXT
+        if n_names == n_fields - 1 and (text_below or n_names > 1):
+            return ["", *names]
+        if n_names != n_fields:
+            raise TableError(
+                f"{self.path} has {n_names} name{'s' * (n_names > 1)} but {n_fields} fields in its "
+                "first row; give every column a name"
+            )
+        return names
+
+    def _columns(self, n_columns: int, choice: Choice) -> tuple[list[int], int | None]:
+        """Which columns hold variables, and which one labels as far as that is known."""
+        names, label_column = self.names, self.roles.label_column
+        if names:
+            checked_names(self.path, [name for name in names if name], label_column)
+        elif isinstance(label_column, str):
+            raise TableError(
+                f"{self.path} has no names of columns, so none can be chosen by name; --header "
+                "takes its first line for names"
+            )
+        kept = choice.columns(self.path, n_columns, names)
+        if isinstance(label_column, str):
+            labelled: int | None = names.index(label_column)
+        elif label_column is None:
+            candidates = choice.may_hold_labels(self.path, n_columns, names)
+            labelled = self._decided(nameless_labels(names, candidates))
+        else:
+            labelled = None
+        kept = [column for column in kept if column != labelled]
+        if not kept:
+            raise TableError(f"{self.path} has no column to learn from")
+        return kept, labelled
+
+    def _named(
+        self, values: NDArray[np.float64], kept: list[int], found: dict[int, Words]
+    ) -> tuple[NDArray[np.float64], list[int], dict[int, Words]]:
+        """Give names to columns that have values but no name, and leave out those with neither."""
+        if not self.names:
+            return values, kept, found
+        empty = []
+        for at, column in enumerate(kept):
+            if self.names[column]:
+                continue
+            if np.isnan(values[:, at]).all():
+                empty.append(at)
+                remark = f"its column {column}, which has neither name nor value, is left out"
+            else:
+                self.names[column] = f"x{column}"
+                remark = f"its column {column}, which has no name, is called x{column}"
+            self.remarks.append(remark)
+        if len(empty) == len(kept):
+            raise TableError(f"{self.path} has no column to learn from")
+        if empty:
+            values = np.delete(values, empty, axis=1)
+            kept = [column for at, column in enumerate(kept) if at not in empty]
+        checked_names(self.path, [self.names[column] for column in kept])
+        return values, kept, {column: words for column, words in found.items() if column in kept}
+
+    def _rows(
+        self, begin: list[Record], more: Iterator[Record], kept: list[int], labelled: int | None
+    ) -> tuple[NDArray[np.float64], dict[int, Words], list[str]]:
+        """Numbers, what became of columns of text, and labels of all rows."""
+        texts = {column: TextColumn() for column in kept if self._holds_text(column, begin)}
+        plain = [column for column in kept if column not in texts]
+        labels: list[str] = []
+        numbers = array("d")
+        lines = self.lines = array("q")
+        width = 0
+        check_at = NUMBERS_AT_ONCE
+        for record in chain(begin, more):
+            fields = record.fields
+            width = width or len(fields)
+            if width == 1 and record.n_blank:
+                self._add_blank(record, texts, numbers)
+            row = len(lines)
+            if len(fields) != width:
+                raise TableError(
+                    f"{self.path}: row {row} (line {record.line}) has {len(fields)} "
+                    f"field{'s' * (len(fields) > 1)}, row 0 has {width}"
+                )
+            if labelled is not None:
+                labels.append(without_guard(fields[labelled]))
+            lines.append(record.line)
+            for column, content in texts.items():
+                content.add(fields[column])
+            try:
+                if record.odd:
+                    numbers.extend(self._with_gaps(record, plain))
+                else:
+                    numbers.extend([float(fields[column] or "nan") for column in plain])
+            except ValueError:
+                numbers.extend(self._with_gaps(record, plain))
+            if len(numbers) + len(lines) * len(texts) > check_at:
+                self._check_growth(len(numbers) + len(lines) * len(texts))
+                check_at += NUMBERS_AT_ONCE
+        self._check_labels(labels, labelled)
+        found = {
+            column: content.finished(
+                self.fields, as_it_is=self.roles.takes_text(self._name(column))
+            )
+            for column, content in texts.items()
+        }
+        values = self._joined(numbers, found, kept, plain)
+        return values, {c: words for c, words in found.items() if words.words is not None}, labels
+
+    def _holds_text(self, column: int, begin: list[Record]) -> bool:
+        """Whether a column is read as text: it is known to be, or begins with one."""
+        if self.texts is None or column in self.texts or self.roles.says_text(self._name(column)):
+            return True
+        return any(
+            self.fields.plain_value(record.fields[column]) is None
+            for record in begin
+            if column < len(record.fields)
+        )
+
+    def _add_blank(self, record: Record, texts: dict[int, TextColumn], numbers: array) -> None:
+        """Blank lines of a table of one column are gaps."""
+        for content in texts.values():
+            for _ in range(record.n_blank):
+                content.add("")
+        if not texts:
+            numbers.extend([math.nan] * record.n_blank)
+        self.lines.extend(range(record.line - record.n_blank, record.line))
+
+    def _joined(
+        self, numbers: array, found: dict[int, Words], kept: list[int], plain: list[int]
+    ) -> NDArray[np.float64]:
+        """Columns of numbers and of text beside each other, none infinite."""
+        values = np.frombuffer(numbers, dtype=np.float64).reshape(len(self.lines), len(plain))
+        if found:
+            beside = np.empty((len(values), len(kept)))
+            for at, column in enumerate(kept):
+                words = found.get(column)
+                beside[:, at] = values[:, plain.index(column)] if words is None else words.values
+            values = beside
+        wrong = np.isinf(values)
+        if wrong.any():
+            row, at = (int(i) for i in np.argwhere(wrong)[0])
+            raise TableError(infinite(self._place(row, self.lines[row], kept[at]), values[row, at]))
+        return values
+
+    def _check_growth(self, n_values: int) -> None:
+        if n_values > MOST_VALUES:
+            raise TableError(f"{self.path} holds more than {MOST_VALUES:,} numbers")
+        # Eight bytes for each of the next ones, and in the end two for each in marks and copies.
+        n_bytes = 8 * NUMBERS_AT_ONCE + 2 * n_values
+        check_room(n_bytes, f"{self.path}: going on after {n_values:,} numbers")
+
+    def _check_labels(self, labels: list[str], labelled: int | None) -> None:
+        """A nameless column of numbers holds labels only if they tell the rows apart."""
+        nameless = labelled == 0 and bool(self.names) and not self.names[0]
+        if not nameless:
+            return
+        there = [label for label in labels if label.strip()]
+        if there and len(set(there)) == len(there):
+            return
+        if all(self.fields.kind(label) is not Kind.TEXT for label in labels):
+            raise TableError(
+                f"{self.path}: the first column has no name and repeats its numbers, so they are "
+                "no labels; give it a name"
+            )
+
+    def _with_gaps(self, record: Record, plain: list[int]) -> list[float]:
+        """Numbers of a row in which some field is not plainly one."""
+        values = [self.fields.plain_value(record.fields[column]) for column in plain]
+        late = {column for column, value in zip(plain, values, strict=True) if value is None}
+        if late:
+            raise LateText(late)
+        return values  # type: ignore[return-value]
+
+    def _place(self, row: int, line: int, column: int) -> str:
+        names = [name or f"x{at}" for at, name in enumerate(self.names)]
+        return place(self.path, row, column, names, line=line)
+
+    def _remedy(self, doubt: Doubt, column: int) -> str:
+        """What a field is instead of a number, and what to do about it."""
+        name = self.names[column] if self.names else ""
+        options = (
+            f"leave the column out with --drop {name!r}, name the rows by it with --label-column "
+            f"{name!r} or take its texts for levels with --categorical {name!r}"
+            if name
+            else "take the column out"
+        )
+        if doubt.example in DASHES:
+            gap = "leave the cell empty if it was not observed"
+            return f"not a number; write 0, or {gap}; or {options}"
+        if doubt.reason == "dates":
+            return f"a date, not a number; {options}, or turn it into a number"
+        if doubt.reason == "mixed":
+            return f"not a number; leave the cell empty if it was not observed, or {options}"
+        return f"not a plain number; write digits and a point alone, or {options}"
+
+
+def labels_from_first(
+    table: Table, first: Words | None, roles: Roles, *, kept: bool = True
 ) -> Table:
-    filled = (line for line in lines if line)
-    head = next(filled, None)
-    if head is None:
-        raise TableError(f"{path} is empty")
-    parser = _Parser(decimal_comma)
-    has_names = any(parser.number(field) is None for field in head)
-    first = next(filled, None) if has_names else head
-    if first is None:
-        raise TableError(f"{path} has names but no rows")
-    names = [name.strip() for name in head] if has_names else []
-    if has_names and len(head) == len(first) - 1:
-        names = ["", *names]  # R leaves out the name of the labels' column
-    kept, label_column = _columns(path, first, names, drop, parser)
-    labels: list[str] = []
-    numbers = array("d")
-    for n_rows, line in enumerate(_chain(first, filled)):
-        if len(line) != len(first):
-            raise TableError(
-                f"{path}: row {n_rows + 1} has {len(line)} fields, the first row has {len(first)}"
-            )
-        if label_column is not None:
-            labels.append(line[label_column])
-        try:
-            numbers.extend([float(line[column]) for column in kept])
-        except ValueError:
-            numbers.extend(_with_words(path, line, kept, names, n_rows, parser))
-    values = _finite(path, np.frombuffer(numbers, dtype=np.float64), kept, names)
-    return Table(
-        compact(values),
-        tuple(names[column] for column in kept) if has_names else None,
-        tuple(labels) if label_column is not None else None,
-    )
+    """The table whose first column holds labels if its texts tell rows apart.
+
+    Parameters
+    ----------
+    table : Table
+        Without labels.
+    first : Words or None
+        What its first column is; None if it holds numbers.
+    roles : Roles
+    kept : bool, default=True
+        Whether the column is a variable if it holds no labels.
+    """
+    name = table.names[0] if table.names else "x0"
+    rest = table if table.values.shape[1] < 2 else table.without_first()
+    if rest is table or first is None or not _tells_rows_apart(first, roles, name):
+        return table if kept else rest
+    n_observed = int((~np.isnan(first.values)).sum())
+    remark = label_remark(name if table.names else "", len(first.words or ()), n_observed)
+    return replace(rest, labels=table.texts(0), remarks=(*table.remarks, remark))
 
 
-def _columns(
-    path: Path, first: list[str], names: list[str], drop: Collection[str], parser: _Parser
-) -> tuple[list[int], int | None]:
-    """Which columns hold numbers, and which one labels."""
-    if names:
-        if len(names) != len(first):
-            raise TableError(
-                f"{path} has {len(names)} names but {len(first)} fields in its first row"
-            )
-        _check_names(path, names, drop)
-    elif drop:
-        raise TableError(f"{path} has no names of columns, so none can be dropped")
-    kept = [i for i in range(len(first)) if not names or names[i] not in drop]
-    label_column = None
-    if kept and kept[0] == 0 and len(kept) > 1:
-        nameless = bool(names) and names[0] == ""
-        if nameless or (parser.number(first[0]) is None and not parser.is_missing(first[0])):
-            label_column = kept.pop(0)
-    if not kept:
-        raise TableError(f"{path} has no column of numbers")
-    return kept, label_column
-
-
-def _check_names(path: Path, names: list[str], drop: Collection[str]) -> None:
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise TableError(f"{path} has two columns named {name!r}")
-        seen.add(name)
-    unknown = [name for name in drop if name not in seen]
-    if unknown:
-        raise TableError(f"{path} has no column named {unknown[0]!r} to drop")
-
-
-def _with_words(
-    path: Path, line: list[str], kept: list[int], names: list[str], n_rows: int, parser: _Parser
-) -> Iterator[float]:
-    """A row in which some field is not a plain number."""
-    for column in kept:
-        value = parser.number(line[column])
-        if value is None:
-            where = f"{path}: row {n_rows + 1}, column {_name(names, column)}"
-            if parser.is_missing(line[column]):
-                raise TableError(f"{where} is missing; fill it or leave the row out")
-            raise TableError(f"{where} is {line[column][:40]!r}, not a number; --drop the column?")
-        yield value
-
-
-def _finite(
-    path: Path, numbers: NDArray[np.float64], kept: list[int], names: list[str]
-) -> NDArray[Any]:
-    values = numbers.reshape(-1, len(kept))
-    wrong = ~np.isfinite(values)
-    if wrong.any():
-        row, column = np.argwhere(wrong)[0]
-        where = f"{path}: row {row + 1}, column {_name(names, kept[column])}"
-        raise TableError(f"{where} is {values[row, column]}; fill it or leave the row out")
-    return values
-
-
-def _name(names: list[str], column: int) -> str:
-    return repr(names[column]) if names else str(column + 1)
-
-
-def _chain(first: list[str], rest: Iterator[list[str]]) -> Iterator[list[str]]:
-    yield first
-    yield from rest
-
-
-class _Parser:
-    """Reads one field."""
-
-    def __init__(self, decimal_comma: bool) -> None:
-        self.decimal_comma = decimal_comma
-
-    def number(self, field: str) -> float | None:
-        """The field's number, or None."""
-        text = field.strip()
-        if text.lower() in WORDS:
-            return WORDS[text.lower()]
-        if self.decimal_comma:
-            text = text.replace(",", ".")
-        try:
-            return None if "_" in text else float(text)
-        except ValueError:
-            return None
-
-    def is_missing(self, field: str) -> bool:
-        """Does the field stand for a missing value?"""
-        return field.strip().lower() in MISSING
+def _tells_rows_apart(first: Words, roles: Roles, name: str) -> bool:
+    """Whether a column may hold labels, and is no variable or has another text in most rows."""
+    if first.words is None or not roles.may_label(name):
+        return False
+    n_observed = int((~np.isnan(first.values)).sum())
+    reason = None if first.doubt is None else first.doubt.reason
+    if roles.variables:
+        return True  # the model has no such variable
+    different = 2 * len(first.words) > n_observed and boolean_words(first.words) is None
+    return different and reason not in ("dates", "numbers")

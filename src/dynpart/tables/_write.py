@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dynpart.persistence import atomic_write
+from dynpart.atomic import atomic_write
+from dynpart.tables._columns import EXACT_INTEGERS
+from dynpart.tables._rules import with_guard
 from dynpart.tables._table import TableError
+from dynpart.tables.gaps import count_gaps
+from dynpart.terminal import printable
 
 ENDINGS = (".csv", ".tsv", ".npy", ".npz", ".parquet")
 
@@ -22,6 +27,8 @@ ENDINGS = (".csv", ".tsv", ".npy", ".npz", ".parquet")
 def check_output(target: str | os.PathLike[str], *, overwrite: bool = False) -> None:
     """Raise what `write_table` would raise, before work is spent on its content."""
     if str(target) == "-":
+        if sys.stdout is None:
+            raise TableError("standard output is closed; name a file to write to")
         return
     path = Path(target)
     if path.suffix.lower() not in ENDINGS:
@@ -38,6 +45,7 @@ def write_table(
     names: Sequence[str],
     *,
     labels: Sequence[str] | None = None,
+    words: Sequence[Sequence[str] | None] | None = None,
     overwrite: bool = False,
 ) -> None:
     """Write a table to a file, whole or not at all.
@@ -47,10 +55,14 @@ def write_table(
     target : path-like or "-"
         Ends in .csv, .tsv, .npy, .npz or .parquet; "-" writes .csv to standard output.
     values : ndarray of shape (n_rows, n_columns)
+        NaN, which was not observed, becomes an empty cell of text, or null in .parquet.
     names : sequence of str
         Names of the columns; .npy has no room for them.
     labels : sequence of str, default=None
-        Names of the rows, which become a first column "row"; .npy has no room for them.
+        Names of the rows, which become a first column "row"; .npy has no room for them. In text,
+        names and labels that a spreadsheet would take for formulas get an apostrophe in front.
+    words : sequence of (sequence of str or None), default=None
+        The texts of each column of text, whose values are indices of these.
     overwrite : bool, default=False
         Whether an existing file may be replaced.
 
@@ -71,15 +83,19 @@ def write_table(
     0,1
     """
     check_output(target, overwrite=overwrite)
+    texts = any(words or ())
     if str(target) == "-":
-        _write_text(sys.stdout, values, names, labels, ",")
+        _write_text(sys.stdout, _cells(values, words), names, labels, ",")
         sys.stdout.flush()
         return
     kind = Path(target).suffix.lower()
+    if texts and kind in (".npy", ".npz"):
+        raise TableError(f"{target} would hold numbers alone, and there are texts: write .csv")
     with atomic_write(target, overwrite=overwrite) as file:
         if kind in (".csv", ".tsv"):
             text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
-            _write_text(text, values, names, labels, "\t" if kind == ".tsv" else ",")
+            rows = _cells(values, words)
+            _write_text(text, rows, names, labels, "\t" if kind == ".tsv" else ",")
             text.detach()
         elif kind == ".npy":
             np.lib.format.write_array(file, values, allow_pickle=False)
@@ -89,29 +105,73 @@ def write_table(
                 arrays["labels"] = np.array(labels, dtype=str)
             np.savez_compressed(file, **arrays)
         else:
-            _write_parquet(file, values, names, labels)
+            _write_parquet(file, values, names, labels, words)
+
+
+def _cells(
+    values: NDArray[Any], words: Sequence[Sequence[str] | None] | None
+) -> Iterator[list[Any]]:
+    """Rows of cells: texts for indices of words, nothing for NaN.
+
+    Beside texts, whole numbers are written without a point.
+    """
+    if not any(words or ()):
+        gaps = count_gaps(values) > 0
+        for row in values:
+            cells = row.tolist()
+            yield ["" if math.isnan(cell) else cell for cell in cells] if gaps else cells
+        return
+    assert words is not None
+    columns: list[list[Any]] = []
+    for d, texts in enumerate(words):
+        column = np.asarray(values[:, d], dtype=np.float64)
+        if texts is not None:
+            columns.append(["" if i != i else with_guard(texts[int(i)]) for i in column.tolist()])
+        else:
+            columns.append([_number(number) for number in column.tolist()])
+    yield from map(list, zip(*columns, strict=True))
+
+
+def _number(value: float) -> Any:
+    if value != value:
+        return ""
+    return int(value) if value.is_integer() and abs(value) < EXACT_INTEGERS else value
 
 
 def _write_text(
     stream: TextIO,
-    values: NDArray[Any],
+    rows: Iterator[list[Any]],
     names: Sequence[str],
     labels: Sequence[str] | None,
     delimiter: str,
 ) -> None:
     writer = csv.writer(stream, delimiter=delimiter, lineterminator="\n")
     left: list[str] = [] if labels is None else ["row"]
-    writer.writerow([*left, *names])
-    for place, row in enumerate(values):
-        writer.writerow([*([] if labels is None else [labels[place]]), *row.tolist()])
+    # On a terminal control characters would be obeyed; in a file they are content.
+    shown = printable if stream.isatty() else str
+    writer.writerow([*left, *(with_guard(shown(name)) for name in names)])
+    for place, cells in enumerate(rows):
+        label = [] if labels is None else [with_guard(shown(labels[place]))]
+        told = (shown(cell) if isinstance(cell, str) else cell for cell in cells)
+        writer.writerow([*label, *told])
 
 
 def _write_parquet(
-    file: BinaryIO, values: NDArray[Any], names: Sequence[str], labels: Sequence[str] | None
+    file: BinaryIO,
+    values: NDArray[Any],
+    names: Sequence[str],
+    labels: Sequence[str] | None,
+    words: Sequence[Sequence[str] | None] | None,
 ) -> None:
     pa, pq = _arrow()
     columns = [] if labels is None else [pa.array(labels, pa.string())]
-    columns += [pa.array(column) for column in values.T]
+    for d, column in enumerate(values.T):
+        texts = None if words is None else words[d]
+        if texts is None:
+            columns.append(pa.array(column, from_pandas=True))
+            continue
+        cells = [None if i != i else texts[int(i)] for i in column.tolist()]
+        columns.append(pa.array(cells, pa.string()).dictionary_encode())
     head = list(names) if labels is None else ["row", *names]
     pq.write_table(pa.Table.from_arrays(columns, names=head), file)
 

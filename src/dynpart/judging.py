@@ -1,0 +1,201 @@
+"""Judging: tables become numbers, by what is known, found out or said about their columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_array
+from sklearn.utils.validation import validate_data
+
+from dynpart.arrays import like, to_numpy
+from dynpart.coding import Coded, coded
+from dynpart.families import ColumnMoments, Family, family_class, make_family
+from dynpart.kinds import Survey
+from dynpart.levels import Encoder, encoded
+from dynpart.schema import KINDS, Schema
+from dynpart.sources import blocks_of, is_dask_array, readable_again
+from dynpart.sparse import WHOLE_VALUES, SparseBlocks
+from dynpart.validation import check_exact, without_masks
+
+
+class JudgesTables:
+    """What a model does to turn people's tables into numbers."""
+
+    family: str
+    columns: Any
+    unknown: str
+    variance_floor: Any
+    n_features_in_: int
+    _found_schema: Schema | None = None
+    """What was found out about the columns of the table that was learnt from; None for arrays."""
+    _takes_numbers: bool = False
+    """Whether tables are of numbers already, levels by their indices."""
+
+    if TYPE_CHECKING:  # what the rest of the model offers
+
+        @property
+        def schema_(self) -> Schema:
+            """What the variables are."""
+
+        _names: Callable[[], NDArray | None]
+
+    def judge(self, X: Any) -> Schema:
+        """What the columns of a table would be taken for; nothing is learnt.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+
+        Returns
+        -------
+        Schema
+
+        Examples
+        --------
+        >>> from dynpart import DynamicPartitionModel
+        >>> rows = [["cat", 4, 5.1], ["dog", 4, 20.5], ["bird", 2, 0.1]]
+        >>> DynamicPartitionModel(columns={1: "count"}).judge(rows).kinds
+        ('categorical', 'count', 'real')
+        """
+        check_exact(X)
+        table = coded(X)
+        if table is None:
+            rows = check_array(without_masks(to_numpy(X)), ensure_all_finite=False)
+            table = Coded.of_numbers(rows)
+        schema = self._judge([table])
+        if schema is not None:
+            return schema
+        survey = Survey()
+        survey.look(table)
+        return _as_a_whole(survey.schema(), survey)
+
+    def _check_columns(self, X: Any, table: Coded, *, reset: bool) -> None:
+        """Learn, or compare, the number and the names of columns."""
+        if not len(table):
+            raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required.")
+        if hasattr(X, "columns"):
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            return
+        if table.names is None:
+            validate_data(self, np.zeros((1, table.shape[1])), reset=reset)
+            return
+        known = self._names()
+        if reset:
+            self.n_features_in_ = table.shape[1]
+            self.feature_names_in_ = np.asarray(table.names, dtype=object)
+        elif known is not None and tuple(known) != table.names:
+            missing = [name for name in known if name not in table.names]
+            words = f"column {missing[0]!r} is missing" if missing else "their order differs"
+            raise ValueError(f"X must have the columns that the model has learnt from: {words}")
+        elif table.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"X has {table.shape[1]} features, but the model expects {self.n_features_in_}"
+            )
+
+    def _as_numbers(self, table: Coded, *, reset: bool) -> NDArray[Any]:
+        """The table with levels for words; if `reset`, after its columns have been judged."""
+        if reset:
+            self._found_schema, self._takes_numbers = self._judge([table]), False
+        schema = self._found_schema if reset else self.schema_
+        if schema is None or self._takes_numbers:
+            return table.values
+        return encoded(table, schema, unknown=self.unknown)
+
+    def _tensor_as_numbers(self, X: Any, *, reset: bool) -> Any:
+        """The same for a tensor, which stays on its device."""
+        if self._said() is None and (reset or self._found_schema is None):
+            self._found_schema = None
+            return X
+        return like(self._as_numbers(Coded.of_numbers(to_numpy(X)), reset=reset), X)
+
+    def _survey_blocks(self, X: Any) -> Schema | None:
+        """What the columns of a source are, after a look at all of its blocks."""
+        if is_dask_array(X) and self._said() is None:
+            return None  # arrays of numbers, of which nothing was said
+        if not is_dask_array(X) and not isinstance(X, str) and hasattr(X, "__iter__"):
+            readable_again(X)
+
+        def tables() -> Any:
+            for block in blocks_of(X):
+                table = coded(block)
+                if table is None and self._said() is None:
+                    return  # arrays of numbers, of which nothing was said
+                yield Coded.of_numbers(np.asarray(to_numpy(block))) if table is None else table
+
+        return self._judge(tables(), "block {} of X")
+
+    def _judge_sparse(self, matrix: Any) -> Schema | None:
+        """What the columns of a large sparse matrix are, of which no dense copy is made."""
+        if self._said() is None:
+            return None
+        schema = self._judge(map(Coded.of_numbers, SparseBlocks(matrix)))
+        if schema is not None and schema.levels is not None:
+            raise ValueError(
+                f"a sparse matrix of more than {WHOLE_VALUES:,} values, zeros included, takes no "
+                "categorical columns: give a data frame, or one column per level"
+            )
+        return schema
+
+    def _encoder(self) -> Encoder | None:
+        """What makes numbers of blocks."""
+        return None if self._found_schema is None else Encoder(self._found_schema, self.unknown)
+
+    def _said(self) -> Any:
+        """What parameters say of the columns; None if they say nothing."""
+        if self.family == "auto":
+            return self.columns
+        kind = family_class(self.family).kind
+        if self.columns is not None:
+            raise ValueError(
+                f"columns={self.columns!r:.80} and family={self.family!r} both say what columns "
+                "are: leave family='auto'"
+            )
+        return kind if kind == "categorical" else None
+
+    def _judge(self, tables: Any, name: str = "X") -> Schema | None:
+        """What the columns are; None for arrays of numbers, which are judged as a whole."""
+        said = self._said()
+        family_kind = "" if self.family == "auto" else family_class(self.family).kind
+        in_columns = False
+        survey: Survey | None = None
+        for index, table in enumerate(tables):
+            named = table.names is not None or table.container is not None or any(table.words)
+            in_columns |= named
+            if not named and said is None:
+                return None
+            if survey is None:
+                survey = Survey(family_kind if said is None and family_kind in KINDS else said)
+            survey.look(table, name.format(index))
+        if survey is None:
+            return None
+        schema = survey.schema()
+        if family_kind and family_kind not in KINDS:
+            schema = replace(schema, kinds=(family_kind,) * len(schema), levels=None)
+        return schema if in_columns else _as_a_whole(schema, survey)
+
+    def _make_family(self, moments: ColumnMoments) -> Family:
+        """The family for rows with these moments, and for the columns as they were judged."""
+        schema = self._found_schema
+        if schema is None:
+            return make_family(self.family, moments, variance_floor=self.variance_floor)
+        return make_family(
+            "auto" if set(schema.kinds) <= set(KINDS) else self.family,
+            moments,
+            variance_floor=self.variance_floor,
+            kinds=schema.kinds,
+            n_levels=schema.n_levels,
+            own_scale=True,
+        )
+
+
+def _as_a_whole(schema: Schema, survey: Survey) -> Schema:
+    """Columns of an array of which nothing was said are all binary, or all real."""
+    rest = [d for d in range(len(schema)) if d not in survey.said]
+    if all(schema.kinds[d] == "binary" for d in rest):
+        return schema
+    kinds = tuple("real" if d in rest else kind for d, kind in enumerate(schema.kinds))
+    return replace(schema, kinds=kinds)

@@ -1,0 +1,377 @@
+"""Kinds: what each column of a table is, by what was said of it and by what stands in it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynpart.arrays import column_words, first_true, is_observed, place, row_blocks
+from dynpart.cells import DASHES, ERRORS, Fields, Kind
+from dynpart.coding import Coded, in_order, level_name
+from dynpart.levels import GIVE_NUMBERS, boolean_words, listed, short
+from dynpart.schema import KINDS, MOST_LEVELS, Schema
+
+Said = Mapping[int, "str | tuple[str, ...]"]
+"""What was said of columns, by place: a kind, or the levels of a categorical column."""
+
+FEW_NUMBERS = 10
+"""Texts that spell so many different numbers are levels; more are numbers stored as text."""
+FEW_TEXTS = 20
+"""A column with so many different texts has levels, however few rows there are."""
+
+
+def said_of_columns(columns: Any, n_features: int, names: Sequence[str] | None) -> Said:
+    """What the parameter `columns` says, by the places of columns.
+
+    Parameters
+    ----------
+    columns : None, str, mapping or sequence
+        A kind for all columns; kinds, or levels, by name or place; one entry per column, None
+        where nothing is said.
+    n_features : int
+    names : sequence of str or None
+
+    Returns
+    -------
+    dict
+
+    Raises
+    ------
+    ValueError
+        If a name, a place or a kind is not known.
+
+    Examples
+    --------
+    >>> from dynpart.kinds import said_of_columns
+    >>> said_of_columns({"legs": "categorical"}, 2, ["hair", "legs"])
+    {1: 'categorical'}
+    """
+    if columns is None:
+        return {}
+    if isinstance(columns, str):
+        return {d: _kind(columns, d, names) for d in range(n_features)}
+    if isinstance(columns, Mapping):
+        said = {}
+        for key, value in columns.items():
+            d = _place(key, n_features, names)
+            if d in said:
+                raise ValueError(f"columns names {column_words(d, names)} twice")
+            said[d] = _kind(value, d, names)
+        return said
+    listed = list(columns)
+    if len(listed) != n_features:
+        raise ValueError(
+            f"columns must have an entry per column ({n_features}), got {len(listed)}; a dict says "
+            "something of some columns alone"
+        )
+    return {d: _kind(kind, d, names) for d, kind in enumerate(listed) if kind is not None}
+
+
+def _place(key: Any, n_features: int, names: Sequence[str] | None) -> int:
+    if isinstance(key, str):
+        found = [d for d, name in enumerate(names if names is not None else ()) if name == key]
+        if found:
+            return found[0]
+        if names is None:
+            raise ValueError(
+                f"columns names {key!r}, but X has no names of columns: use places from 0 to "
+                f"{n_features - 1}"
+            )
+        raise ValueError(f"columns names {key!r}, which is no column of X; it has {listed(names)}")
+    whole = isinstance(key, int | np.integer) and not isinstance(key, bool)
+    if whole and -n_features <= int(key) < n_features:
+        return int(key) % n_features
+    raise ValueError(
+        f"columns must name columns by name or by a place below {n_features}, got {key!r}"
+    )
+
+
+def _kind(value: Any, d: int, names: Sequence[str] | None) -> str | tuple[str, ...]:
+    if isinstance(value, str) and value in KINDS:
+        return value
+    if isinstance(value, list | tuple | np.ndarray) and len(value):
+        levels = tuple(level_name(level) for level in value)
+        if len(set(levels)) == len(levels) <= MOST_LEVELS:
+            return levels
+        raise ValueError(
+            f"columns gives {column_words(d, names)} levels that must differ from each other, at "
+            f"most {MOST_LEVELS}, got {listed(levels)}"
+        )
+    known = ", ".join(map(repr, KINDS))
+    raise ValueError(
+        f"columns says {value!r} of {column_words(d, names)}; a kind is one of {known}, or a list "
+        "of levels"
+    )
+
+
+class Survey:
+    """What is known of the columns of a table after some blocks of its rows.
+
+    Parameters
+    ----------
+    columns : None, str, mapping or sequence
+        What was said of them; see :func:`said_of_columns`.
+
+    Examples
+    --------
+    >>> from dynpart.coding import coded
+    >>> from dynpart.kinds import Survey
+    >>> survey = Survey({1: "count"})
+    >>> survey.look(coded([["cat", 4], ["dog", 2]]))
+    >>> survey.schema().kinds
+    ('categorical', 'count')
+    """
+
+    def __init__(self, columns: Any = None) -> None:
+        self.columns = columns
+        self.said: Said = {}
+        self.names: tuple[str, ...] | None = None
+        self.container: str | None = None
+        self.dtypes: list[str] = []
+        self.texts: list[Counter[str] | None] = []
+        self.numbers: dict[int, set[float]] = {}
+        self.zero_one: NDArray[np.bool_] = np.empty(0, dtype=bool)
+
+    def look(self, table: Coded, name: str = "X") -> None:
+        """Look at some more rows; errors about values call the table `name`."""
+        n_features = table.shape[1]
+        if not self.dtypes:
+            self.names, self.container = table.names, table.container
+            self.said = said_of_columns(self.columns, n_features, self.names)
+            self.dtypes, self.texts = list(table.dtypes), [None] * n_features
+            self.zero_one = np.ones(n_features, dtype=bool)
+        self.zero_one &= _are_zero_or_one(table.values)
+        for d, words in enumerate(table.words):
+            if words is not None:
+                self._count_words(d, words, table)
+            elif self.texts[d] is None and is_observed(table.values[:, d]).any():
+                self.dtypes[d] = _wider(self.dtypes[d], table.dtypes[d])
+            said = self.said.get(d)
+            if said is not None:
+                self._check_said(said, d, table, name)
+
+    def _count_words(self, d: int, words: tuple[str, ...], table: Coded) -> None:
+        counts = self.texts[d] or Counter(dict.fromkeys(words, 0))
+        codes = table.values[:, d]
+        codes = codes[is_observed(codes)].astype(np.intp)
+        for word, n in zip(words, np.bincount(codes, minlength=len(words)).tolist(), strict=True):
+            counts[word] += n
+        self.texts[d], self.dtypes[d] = counts, table.dtypes[d]
+
+    def _check_said(self, said: Any, d: int, table: Coded, name: str) -> None:
+        """Refuse values that what was said does not allow; collect levels that are numbers."""
+        values, words = table.values[:, d], table.words[d]
+        if isinstance(said, tuple) or said == "categorical":
+            if words is None:
+                self.numbers.setdefault(d, set()).update(np.unique(values[is_observed(values)]))
+            return
+        if words is not None:
+            if said == "binary":
+                return
+            row = int(np.flatnonzero(is_observed(values))[0]) if is_observed(values).any() else 0
+            word = words[int(values[row])] if is_observed(values).any() else ""
+            raise ValueError(
+                f"{name} holds {word!r} in {place(row, d, table.names)}, a text, but columns says "
+                f"that it is a {said} column: {GIVE_NUMBERS}"
+            )
+        if said == "real":
+            return
+        allowed = (values == 0) | (values == 1) if said == "binary" else _are_counts(values)
+        wrong = first_true((~allowed & is_observed(values))[:, None])
+        if wrong is not None:
+            needs = "0 or 1" if said == "binary" else "whole numbers from 0"
+            raise ValueError(
+                f"{name} holds {level_name(values[wrong[0]])} in "
+                f"{place(wrong[0], d, table.names)}, but columns says that it is {said}, and "
+                f"{said} columns hold {needs}: mend the value, or say 'real' or 'categorical'"
+            )
+
+    def schema(self) -> Schema:
+        """What the columns are.
+
+        Raises
+        ------
+        ValueError
+            If a column of text is no variable; it names the column and what to do.
+        """
+        kinds, levels = [], []
+        for d in range(len(self.dtypes)):
+            kind, names = self._judged(d)
+            kinds.append(kind)
+            levels.append(names)
+        return Schema(
+            tuple(kinds),
+            self.names,
+            None,
+            tuple(levels) if any(levels) else None,
+            tuple(self.dtypes),
+            self.container,
+        )
+
+    def _judged(self, d: int) -> tuple[str, tuple[str, ...] | None]:
+        said, texts, dtype = self.said.get(d), self.texts[d], self.dtypes[d]
+        if isinstance(said, tuple):
+            return "categorical", said
+        if texts is None:
+            if said == "categorical":
+                names = [level_name(number) for number in sorted(self.numbers.get(d, ()))]
+                return said, self._checked_levels(d, names)
+            return said or ("binary" if self.zero_one[d] else "real"), None
+        words = self._in_order(d, texts)
+        flags = boolean_words(words) if dtype == "text" else None
+        if said == "binary" and flags is None and len(words) != 2:
+            raise ValueError(
+                f"columns says that {self._called(d)} is binary, but it holds {len(words)} "
+                f"different texts, {listed(words)}: say 'categorical'"
+            )
+        if said == "binary" or (said is None and flags is not None):
+            return "binary", flags or tuple(words)
+        if said is None and dtype == "text":
+            check_text(texts, self._called(d), d if self.names is None else self.names[d])
+        return "categorical", self._checked_levels(d, words)
+
+    def _in_order(self, d: int, texts: Counter[str]) -> list[str]:
+        words = list(texts)
+        words += [level_name(n) for n in self.numbers.get(d, ()) if level_name(n) not in texts]
+        return sorted(words, key=in_order(words)) if self.dtypes[d] == "text" else words
+
+    def _checked_levels(self, d: int, names: Sequence[str]) -> tuple[str, ...]:
+        if not names:
+            raise ValueError(f"X has no observed value in {self._called(d)}: leave the column out")
+        if len(names) > MOST_LEVELS:
+            raise ValueError(
+                f"{self._called(d)} has {len(names):,} levels, and a categorical column may have "
+                f"{MOST_LEVELS:,}: join rare ones, or leave the column out"
+            )
+        return tuple(names)
+
+    def _called(self, d: int) -> str:
+        return column_words(d, self.names)
+
+
+def tells_rows_apart(n_different: int, n_observed: int) -> bool:
+    """Whether a column with so many different texts names rows rather than describing them."""
+    return n_different == n_observed >= FEW_NUMBERS or n_different > max(FEW_TEXTS, n_observed / 2)
+
+
+class Doubt(NamedTuple):
+    """Why texts of a column are hardly meant as levels.
+
+    Attributes
+    ----------
+    reason : {"dates", "numbers", "mixed", "names"}
+        Dates; numbers stored as text; numbers with a few texts among them; texts that only tell
+        rows apart.
+    example : str
+        A text that shows it.
+    """
+
+    reason: str
+    example: str
+
+
+def doubt_about(texts: Mapping[str, int], fields: Fields | None = None) -> Doubt | None:
+    """What speaks against taking texts for levels; None if nothing does.
+
+    Parameters
+    ----------
+    texts : mapping
+        How often each text stands in the column.
+    fields : Fields, optional
+        How numbers are written.
+
+    Examples
+    --------
+    >>> from dynpart.kinds import doubt_about
+    >>> doubt_about({"45%": 3, "50%": 2})
+    Doubt(reason='numbers', example='45%')
+    >>> doubt_about({"red": 3, "blue": 2}) is None
+    True
+    """
+    fields = fields or Fields(decimal_comma=False)
+    looks = {text: fields.kind(text) for text in texts}
+    n_observed = sum(texts.values())
+    of_kind: dict[Kind, list[str]] = {kind: [] for kind in Kind}
+    for text, kind in looks.items():
+        of_kind[kind].append(text)
+
+    def mostly(*kinds: Kind) -> bool:
+        return 2 * sum(texts[text] for kind in kinds for text in of_kind[kind]) > n_observed
+
+    if mostly(Kind.DATE):
+        return Doubt("dates", of_kind[Kind.DATE][0])
+    odd, plain, other = (of_kind[k] for k in (Kind.LIKE_A_NUMBER, Kind.NUMBER, Kind.TEXT))
+    broken = [text for text in other if text in ERRORS]
+    if not broken and set(other) <= DASHES:
+        broken = other
+    if broken:
+        return Doubt("mixed", broken[0])
+    if mostly(Kind.NUMBER, Kind.LIKE_A_NUMBER):
+        if odd and not other:
+            return Doubt("numbers", odd[0])
+        if len(odd) + len(plain) > FEW_NUMBERS:
+            return Doubt("mixed" if other else "numbers", (other or odd or plain)[0])
+    if tells_rows_apart(len(texts), n_observed):
+        return Doubt("names", next(iter(texts)))
+    return None
+
+
+def check_text(texts: Mapping[str, int], called: str, key: Any) -> None:
+    """Refuse a column of text that is hardly meant as levels.
+
+    Parameters
+    ----------
+    texts : mapping
+        How often each text stands in the column.
+    called : str
+        The column in words.
+    key : str or int
+        How the parameter `columns` would name it.
+
+    Raises
+    ------
+    ValueError
+        For dates, numbers stored as text, and texts that only tell rows apart.
+    """
+    doubt = doubt_about(texts)
+    if doubt is None:
+        return
+    example, n_rows = short(doubt.example), sum(texts.values())
+    problem = {
+        "dates": f"holds dates or times ({example}), which are no measurements: turn them into "
+        "numbers, such as days since the first of them, or",
+        "numbers": f"holds numbers stored as text ({example}): turn them into numbers, or",
+        "mixed": f"holds numbers stored as text, and other texts among them ({example}): turn "
+        "them into numbers and None, or",
+        "names": f"holds {len(texts):,} different texts in {n_rows:,} rows, which tell rows apart "
+        "and hardly describe them:",
+    }[doubt.reason]
+    raise ValueError(
+        f"{called} {problem} leave the column out, or say columns={{{key!r}: 'categorical'}} to "
+        "take the texts for levels"
+    )
+
+
+def _are_zero_or_one(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which columns hold 0, 1 and gaps alone."""
+    found = np.ones(values.shape[1], dtype=bool)
+    for block in row_blocks(*values.shape):
+        part = values[block]
+        found &= ((part == 0) | (part == 1) | ~is_observed(part)).all(axis=0)
+    return found
+
+
+def _are_counts(values: NDArray[Any]) -> NDArray[np.bool_]:
+    return (values >= 0) & (values == np.round(values))
+
+
+def _wider(before: str, now: str) -> str:
+    """How numbers are stored that came in two ways."""
+    order = ("bool", "int", "float")
+    if before not in order or now not in order:
+        return now
+    return order[max(order.index(before), order.index(now))]

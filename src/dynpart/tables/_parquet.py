@@ -1,0 +1,179 @@
+"""Tables in Parquet files: only columns that are wanted are read, a few rows at a time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynpart.cells import Fields
+from dynpart.tables._columns import Choice, check_not_infinite, checked_names
+from dynpart.tables._rules import Roles
+from dynpart.tables._table import Table, TableError, compact
+from dynpart.tables._text import labels_from_first
+from dynpart.tables._texts import TextColumn, Words
+from dynpart.tables.limits import MOST_VALUES, check_room
+
+_ROWS_AT_ONCE = 2**16
+
+
+def read_parquet(path: Path, *, choice: Choice, roles: Roles) -> Table:
+    """Read columns of numbers and of text; first texts that tell rows apart are labels."""
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise TableError(
+            f"reading {path} needs pyarrow: pip install 'dynpart[tables]', or save it as .csv"
+        ) from error
+    try:
+        schema = pq.read_schema(path)
+        names = [str(name) for name in schema.names]
+        labelled = roles.label_column or None
+        checked_names(path, names, labelled)
+        kept = [names[i] for i in choice.columns(path, len(names), names) if names[i] != labelled]
+        if not kept:
+            raise TableError(f"{path} has no column to learn from")
+        first = choice.may_hold_labels(path, len(names), names)
+        may_label = roles.label_column is None and 0 in first
+        may_label = may_label and _is_text(schema.field(names[0]).type, pa)
+        extra = may_label and names[0] not in kept
+        kept = [names[0], *kept] if extra else kept
+        for name in kept:
+            _check_type(path, name, schema.field(name).type, pa, roles)
+        texts = [
+            name
+            for name in dict.fromkeys([*kept, *([labelled] if labelled else [])])
+            if not _is_number(schema.field(name).type, pa)
+        ]
+        # A dictionary keeps a text that stands in every row once.
+        strings = [name for name in texts if _is_text(schema.field(name).type, pa)]
+        with pq.ParquetFile(path, read_dictionary=strings or None) as file:
+            values, found, labels = _content(path, file, kept, texts, labelled)
+    except (pa.ArrowException, OSError, OverflowError) as error:
+        raise TableError(f"{path} is not a readable Parquet file: {error}") from error
+    check_not_infinite(path, values, kept)
+    columns = {
+        name: column.finished(
+            Fields(decimal_comma=False), as_it_is=roles.takes_text(name), typed=True
+        )
+        for name, column in found.items()
+    }
+    for at, name in enumerate(kept):
+        if name in columns:
+            values[:, at] = columns[name].values
+    words = tuple(columns[name].words if name in columns else None for name in kept)
+    table = Table(
+        compact(values),
+        tuple(kept),
+        tuple(labels) if labelled else None,
+        words=words if any(words) else None,
+    )
+    if may_label and kept[0] == names[0]:
+        table = labels_from_first(table, columns.get(kept[0]), roles, kept=not extra)
+    for name in table.names or ():
+        if name in columns:
+            _check_words(path, name, columns[name])
+    return table
+
+
+def _check_words(path: Path, name: str, content: Words) -> None:
+    """Refuse numbers and dates that are stored as text."""
+    doubt = content.doubt
+    if doubt is not None and doubt.reason != "names":
+        raise TableError(
+            f"{path}: row {content.row}, column {name!r} is {doubt.example[:40]!r}, text instead "
+            f"of a number; {_remedy(name)} or take its texts for levels with --categorical {name!r}"
+        )
+
+
+def _is_number(kind: Any, pa: Any) -> bool:
+    """Whether values are numbers; a column of gaps alone counts as one."""
+    types = pa.types
+    return (
+        types.is_integer(kind)
+        or types.is_floating(kind)
+        or types.is_boolean(kind)
+        or types.is_null(kind)
+    )
+
+
+def _is_text(kind: Any, pa: Any) -> bool:
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
+
+
+def _remedy(name: str) -> str:
+    return f"leave it out with --drop {name!r}, name the rows by it with --label-column {name!r}"
+
+
+def _check_type(path: Path, name: str, kind: Any, pa: Any, roles: Roles) -> None:
+    """Refuse what is neither numbers nor texts; dates are texts if the person says so."""
+    if _is_number(kind, pa) or _is_text(kind, pa):
+        return
+    if pa.types.is_temporal(kind):
+        if roles.takes_text(name):
+            return
+        raise TableError(
+            f"{path}: column {name!r} holds dates or times, not numbers; {_remedy(name)}, or turn "
+            "it into a number"
+        )
+    raise TableError(f"{path}: column {name!r} holds {kind}, not numbers; {_remedy(name)}")
+
+
+def _content(
+    path: Path, file: Any, kept: list[str], texts: list[str], labelled: str | None
+) -> tuple[NDArray[np.float64], dict[str, TextColumn], list[str]]:
+    """Numbers, texts and labels; the file must not hold more than it declares."""
+    n_rows = file.metadata.num_rows
+    if n_rows < 1:
+        raise TableError(f"{path} has no rows")
+    if n_rows * len(kept) > MOST_VALUES:
+        raise TableError(f"{path} declares {n_rows:,} rows of {len(kept):,} numbers: too many")
+    check_room(n_rows * (8 * len(kept) + 16) + _unpacked(file), f"reading {path}")
+    values = np.empty((n_rows, len(kept)))
+    found = {name: TextColumn() for name in texts if name in kept}
+    labels: list[str] = []
+    done = 0
+    columns = [*kept] if labelled is None else [labelled, *kept]
+    for batch in file.iter_batches(_ROWS_AT_ONCE, columns=columns):
+        if done + batch.num_rows > n_rows:
+            raise TableError(f"{path} holds more rows than the {n_rows} it declares")
+        for place_, name in enumerate(kept):
+            if name in found:
+                for text in _texts(batch.column(name)):
+                    found[name].add(text)
+            else:
+                values[done : done + batch.num_rows, place_] = _numbers(batch.column(name))
+        if labelled is not None:
+            labels += _texts(batch.column(labelled))
+        done += batch.num_rows
+    if done != n_rows:
+        raise TableError(f"{path} holds {done} rows, yet declares {n_rows}")
+    return values, found, labels
+
+
+def _unpacked(file: Any) -> int:
+    """Bytes of the largest group of rows, which is unpacked as a whole."""
+    groups = (file.metadata.row_group(i) for i in range(file.metadata.num_row_groups))
+    return max((max(0, group.total_byte_size) for group in groups), default=0)
+
+
+def _numbers(column: Any) -> NDArray[Any]:
+    """A column's values; what is null becomes NaN."""
+    if not column.null_count:
+        return column.to_numpy(zero_copy_only=False)
+    there = np.asarray(column.is_valid())
+    values = np.full(len(column), np.nan)
+    if there.any():
+        values[there] = column.drop_null().to_numpy(zero_copy_only=False)
+    return values
+
+
+def _texts(column: Any) -> list[str]:
+    if not hasattr(column, "dictionary"):
+        return ["" if label is None else str(label) for label in column.to_pylist()]
+    words = [str(word) for word in column.dictionary.to_pylist()]
+    return ["" if i is None else words[i] for i in column.indices.to_pylist()]

@@ -1,0 +1,108 @@
+"""Columns of text on their way to a table: texts kept once, then numbers or indices of words."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynpart.cells import Fields, Kind
+from dynpart.coding import in_order
+from dynpart.kinds import Doubt, doubt_about
+from dynpart.levels import boolean_words
+from dynpart.tables._rules import without_guard
+
+
+class LateText(Exception):
+    """A column that looked like numbers has a text further down: it is to be read as text."""
+
+    def __init__(self, columns: set[int]) -> None:
+        super().__init__(columns)
+        self.columns = columns
+
+
+class Words(NamedTuple):
+    """What became of a column.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n_rows,)
+        Numbers, or indices of words; NaN where nothing was observed.
+    words : tuple of str or None
+        None if all texts were numbers.
+    doubt : Doubt or None
+        What speaks against taking the words for levels.
+    row : int
+        The first row in which the doubt shows.
+    """
+
+    values: NDArray[np.float64]
+    words: tuple[str, ...] | None = None
+    doubt: Doubt | None = None
+    row: int = 0
+
+
+class TextColumn:
+    """Cells of a column, each different text kept once."""
+
+    def __init__(self) -> None:
+        self.codes = array("q")
+        self.places: dict[str, int] = {}
+
+    def add(self, text: str) -> None:
+        """Take up the next cell."""
+        text = text.strip()
+        code = self.places.get(text)
+        if code is None:
+            code = self.places[text] = len(self.places)
+        self.codes.append(code)
+
+    def finished(self, fields: Fields, *, as_it_is: bool = False, typed: bool = False) -> Words:
+        """The column as numbers if it holds nothing else, otherwise as words.
+
+        Parameters
+        ----------
+        fields : Fields
+            How numbers are written.
+        as_it_is : bool, default=False
+            Whether its texts are words whatever they look like.
+        typed : bool, default=False
+            Whether the file tells numbers from texts itself, so that no text is a number.
+        """
+        codes = np.frombuffer(self.codes, dtype=np.int64) if self.codes else np.empty(0, np.int64)
+        looks = [fields.kind(text) for text in self.places]
+        found = set(looks) - {Kind.MISSING}
+        texts = [without_guard(text) for text in self.places]
+        there = [text for text, kind in zip(texts, looks, strict=True) if kind is not Kind.MISSING]
+        flags = boolean_words(there)
+        numeric = found <= {Kind.NUMBER, Kind.WORD} and flags is None
+        if not found or (numeric and not as_it_is and not typed):
+            numbers = [fields.value(text) for text in self.places]
+            return Words(np.array(numbers, dtype=np.float64)[codes])
+        words = flags or tuple(sorted(set(there), key=in_order(there)))
+        values = _indices(texts, looks, words)[codes]
+        counts = np.bincount(codes, minlength=len(texts)).tolist()
+        counted = {
+            text: n
+            for text, kind, n in zip(texts, looks, counts, strict=True)
+            if kind is not Kind.MISSING
+        }
+        doubt = None if as_it_is else doubt_about(counted, fields)
+        row = 0 if doubt is None else int(np.argmax(codes == texts.index(doubt.example)))
+        return Words(values, words, doubt, row)
+
+
+def _indices(texts: list[str], looks: list[Any], words: Sequence[str]) -> NDArray[np.float64]:
+    """The place of each text among the words; NaN for what stands for nothing."""
+    index = {word: i for i, word in enumerate(words)}
+    for i, word in enumerate(words):
+        index.setdefault(word.lower(), i)
+    return np.array(
+        [
+            np.nan if kind is Kind.MISSING else index.get(text, index.get(text.lower(), np.nan))
+            for text, kind in zip(texts, looks, strict=True)
+        ]
+    )

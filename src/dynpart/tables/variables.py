@@ -1,0 +1,178 @@
+"""Variables: which columns of a file are to be learnt from, and what was understood of each."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from dynpart.coding import level_name
+from dynpart.kinds import doubt_about
+from dynpart.levels import boolean_words
+from dynpart.schema import Schema
+from dynpart.tables._columns import called, places
+from dynpart.tables._table import Table, TableError, compact
+
+WIDEST = 48
+"""Characters of the levels that are shown of a column."""
+MOST_SHOWN = 60
+"""Columns that are shown one by one; of more, only those that are not like most."""
+
+
+def said_kinds(
+    source: str, table: Table, kinds: Mapping[str, Collection[str] | None]
+) -> dict[str | int, str]:
+    """What was said of columns, by name, or by place where they have no names.
+
+    Parameters
+    ----------
+    source : str
+        The file, for messages.
+    table : Table
+    kinds : mapping
+        For each kind names of columns, perhaps several with commas between them.
+
+    Returns
+    -------
+    dict
+
+    Raises
+    ------
+    TableError
+        If a column is not there, or two kinds are said of it.
+    """
+    said: dict[str | int, str] = {}
+    for kind, wanted in kinds.items():
+        for d in places(Path(source), wanted or (), kind, table.values.shape[1], table.names):
+            key = d if table.names is None else table.names[d]
+            if said.get(key, kind) != kind:
+                raise TableError(
+                    f"{called(d, table.names)} is said to be both {said[key]} and {kind}"
+                )
+            said[key] = kind
+    return said
+
+
+def variables_of(
+    table: Table, said: Mapping[str | int, str]
+) -> tuple[Table, list[tuple[str, str]]]:
+    """The columns to learn from; texts that only tell rows apart become labels, or are left out.
+
+    Parameters
+    ----------
+    table : Table
+    said : mapping
+        What was said of columns, which stay then.
+
+    Returns
+    -------
+    table : Table
+    others : list of (str, str)
+        Columns that are no variables: their names, and what became of them.
+
+    Raises
+    ------
+    TableError
+        If no column is left.
+    """
+    others: list[tuple[str, str]] = []
+    kept = []
+    for d in range(table.values.shape[1]):
+        words = table.words_of(d)
+        name = table.names[d] if table.names else d
+        if words is None or name in said or boolean_words(words):
+            kept.append(d)
+            continue
+        texts = Counter(text for text in table.texts(d) if text)
+        doubt = doubt_about(texts)
+        if doubt is None or doubt.reason != "names":
+            kept.append(d)
+            continue
+        many = f"{len(texts):,} different texts in {sum(texts.values()):,} rows"
+        if table.labels is None:
+            table = replace(table, labels=table.texts(d))
+            others.append((str(name), f"labels of rows: {many}"))
+        else:
+            others.append((str(name), f"left out: {many}"))
+    if not kept:
+        name = others[0][0]
+        raise TableError(
+            f"every column holds texts that tell rows apart; --categorical {name!r} takes column "
+            f"{name!r} for levels all the same"
+        )
+    if len(kept) < table.values.shape[1]:
+        table = table.taken(kept)
+        words_left = table.words if any(table.words or ()) else None
+        table = replace(table, values=compact(np.asarray(table.values)), words=words_left)
+    return table, others
+
+
+def understood(table: Table, schema: Schema, others: Sequence[tuple[str, str]] = ()) -> list[str]:
+    """Lines of a table that says what was understood: column, kind, levels or range, gaps.
+
+    Parameters
+    ----------
+    table : Table
+        Whose values are numbers, levels by their indices.
+    schema : Schema
+    others : sequence of (str, str)
+        Columns that are no variables, and what became of them.
+
+    Returns
+    -------
+    list of str
+    """
+    if len(schema) > MOST_SHOWN:
+        return [_summary(schema), *(f"  {name}: {what}" for name, what in others)]
+    rows = [("column", "kind", "levels or range", "missing")]
+    for d in range(len(schema)):
+        column = np.asarray(table.values[:, d], dtype=np.float64)
+        n_gaps = int(np.isnan(column).sum())
+        rows.append(
+            (
+                schema.label(d)[:40],
+                schema.kinds[d],
+                _content(column, schema, d),
+                f"{n_gaps:,}" if n_gaps else "",
+            )
+        )
+    rows += [(name[:40], "-", what, "") for name, what in others]
+    widths = [max(len(row[i]) for row in rows) for i in range(3)]
+    return [
+        "  ".join(
+            [*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]]
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def _summary(schema: Schema) -> str:
+    counts = Counter(schema.kinds)
+    listed = ", ".join(f"{n:,} {kind}" for kind, n in counts.items())
+    return f"{len(schema):,} columns: {listed}"
+
+
+def _content(column: np.ndarray, schema: Schema, d: int) -> str:
+    """Levels of a column with the most frequent first, or the range of its numbers."""
+    seen = column[~np.isnan(column)]
+    levels = schema.levels_of(d)
+    if schema.kinds[d] == "categorical" or levels is not None:
+        names = levels or tuple(str(i) for i in range(int(seen.max(initial=0)) + 1))
+        counts = np.bincount(seen.astype(np.intp), minlength=len(names))
+        order = np.argsort(-counts, kind="stable")
+        listed = ", ".join(names[i] for i in order)
+        short = listed if len(listed) <= WIDEST else f"{listed[: WIDEST - 3]}..."
+        return f"{len(names)}: {short}"
+    if not len(seen):
+        return "nothing observed"
+    if schema.kinds[d] == "binary":
+        return f"1 in {seen.mean():.0%}"
+    low, high = (_number(number) for number in (seen.min(), seen.max()))
+    return low if low == high else f"{low} to {high}"
+
+
+def _number(value: float) -> str:
+    return level_name(value) if float(value).is_integer() else f"{value:.4g}"

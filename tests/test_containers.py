@@ -1,0 +1,59 @@
+"""Containers come back as they were, with their gaps filled."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from dynpart.containers import filled
+
+GAPS = np.array([[False, True, False], [False, False, True]])
+WHOLE, HALVES = np.full((2, 3), 7.0), np.full((2, 3), 2.5)
+
+
+def test_arrays_keep_their_type_if_it_holds_what_is_filled_in():
+    X = np.array([[1, np.nan, 3], [4, 5, np.nan]], dtype=np.float32)
+    out = filled(X, HALVES, GAPS)
+    assert out.dtype == np.float32
+    np.testing.assert_array_equal(out, [[1, 2.5, 3], [4, 5, 2.5]])
+    assert np.isnan(X[0, 1])
+    masked = np.ma.MaskedArray([[1, 9, 3], [4, 5, 9]], mask=GAPS)
+    assert filled(masked, WHOLE, GAPS).dtype == masked.dtype
+    np.testing.assert_array_equal(filled(masked, WHOLE, GAPS), [[1, 7, 3], [4, 5, 7]])
+    assert filled(masked, HALVES, GAPS).dtype == np.float64
+    assert filled([[1, None, 3], [4, 5, None]], WHOLE, GAPS).tolist() == [[1, 7, 3], [4, 5, 7]]
+
+
+def test_frames_of_pandas_keep_index_names_and_types():
+    X = pd.DataFrame(
+        {
+            "a": pd.array([1, 4], dtype="Int64"),
+            "b": pd.array([None, True], dtype="boolean"),
+            "c": [3.5, np.nan],
+        },
+        index=["x", "y"],
+    )
+    out = filled(X, np.ones((2, 3)), GAPS)
+    assert list(out.index) == ["x", "y"]
+    assert dict(out.dtypes) == dict(X.dtypes)
+    assert out.loc["x", "b"] is np.True_ or out.loc["x", "b"] == True  # noqa: E712
+    assert out.loc["y", "c"] == 1
+    assert X.isna().sum().sum() == 2
+    X["b"] = pd.array([None, 3], dtype="Int64")
+    assert filled(X, HALVES, GAPS)["b"].tolist() == [2.5, 3.0]
+
+
+def test_frames_of_polars_keep_names_and_types():
+    X = pl.DataFrame({"a": [1, 4], "b": [None, True], "c": [3.5, float("nan")]})
+    out = filled(X, np.ones((2, 3)), GAPS)
+    assert out.schema == X.schema
+    assert out.rows() == [(1, True, 3.5), (4, True, 1.0)]
+
+
+def test_tensors_stay_where_they_are():
+    torch = pytest.importorskip("torch")
+    X = torch.tensor([[1, float("nan"), 3], [4, 5, float("nan")]])
+    out = filled(X, HALVES, GAPS)
+    assert out.dtype == X.dtype
+    assert out.tolist() == [[1, 2.5, 3], [4, 5, 2.5]]
+    assert bool(X.isnan().any())
