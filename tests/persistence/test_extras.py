@@ -1,7 +1,5 @@
 """What only some models have also comes back: a graph, the data's moments, the adaptation."""
 
-import inspect
-
 import numpy as np
 import pytest
 from scipy import sparse
@@ -10,16 +8,13 @@ from sklearn.feature_extraction.image import grid_to_graph
 from dynpart import DynamicPartitionModel
 from dynpart.datasets import make_pairs
 from dynpart.persistence import ModelFileError, load, save
-
-HAS_GRAPH = "connectivity" in inspect.signature(DynamicPartitionModel).parameters
-needs_graph = pytest.mark.skipif(not HAS_GRAPH, reason="models take no graph yet")
+from tests.persistence.conftest import PAIRS
 
 
 def fitted(**options):
-    return DynamicPartitionModel(4, max_iter=4, random_state=0, **options).fit(make_pairs(2))
+    return DynamicPartitionModel(4, max_iter=4, random_state=0, **options).fit(PAIRS)
 
 
-@needs_graph
 @pytest.mark.parametrize("kind", [sparse.coo_matrix, sparse.csr_array, np.asarray])
 def test_a_graph_over_the_variables_is_kept(tmp_path, kind):
     graph = grid_to_graph(2, 2, return_as=np.ndarray if kind is np.asarray else sparse.coo_matrix)
@@ -28,10 +23,9 @@ def test_a_graph_over_the_variables_is_kept(tmp_path, kind):
     back = load(tmp_path / "m")
     expected = graph if kind is np.asarray else graph.toarray()
     np.testing.assert_array_equal(back.connectivity.toarray(), expected)
-    np.testing.assert_array_equal(back.fit(make_pairs(2)).means_, model.means_)
+    np.testing.assert_array_equal(back.fit(PAIRS).means_, model.means_)
 
 
-@needs_graph
 def test_a_forged_graph_is_refused(tmp_path, forge):
     path = tmp_path / "m"
     for change in (
@@ -68,9 +62,12 @@ def test_moments_let_learning_go_on_as_it_would_have(tmp_path):
     save(model, tmp_path / "m")
     back = load(tmp_path / "m")
     np.testing.assert_array_equal(back._moments.mean, model._moments.mean)
-    model.partial_fit(more)
-    back.partial_fit(more)
+    without = load(tmp_path / "m")
+    del without._moments
+    for one in (model, back, without):
+        one.partial_fit(more)
     np.testing.assert_array_equal(back.means_, model.means_)
+    assert not np.array_equal(without.means_, model.means_)
     np.testing.assert_array_equal(back.transform(X), model.transform(X))
 
 
@@ -83,3 +80,157 @@ def test_forged_moments_are_refused(tmp_path, forge, value):
     forge(tmp_path / "m", meta={"moments": value}, arrays=moments)
     with pytest.raises(ModelFileError, match="moments"):
         load(tmp_path / "m")
+
+
+COUNTED = {
+    "max_active": 2,
+    "n_active": None,
+    "prior": "auto",
+    "activation_cost": 0.5,
+    "criterion": "likelihood",
+    "n_starts": 1,
+    "n_swaps": 2,
+    "prune": False,
+}
+
+
+def test_a_file_knows_with_which_parameters_activations_were_counted(tmp_path):
+    X, path = make_pairs(2), tmp_path / "m"
+    model = fitted(activation_cost=0.5)
+    model.save(path)
+    assert load(path).score(X) == model.score(X)
+    model.set_params(n_swaps=0).save(path)
+    back = load(path)
+    assert back.n_swaps == 0
+    with pytest.raises(ValueError, match=r"n_swaps=0 was set after .* n_swaps=None"):
+        back.score(X)
+    assert np.isfinite(back.set_params(n_swaps=None).score(X))
+
+
+def test_a_file_without_a_word_on_counting_counted_with_its_parameters(tmp_path, forge):
+    save(fitted(n_starts=3), tmp_path / "m")
+    forge(tmp_path / "m", drop=("counted_with",))
+    assert np.isfinite(load(tmp_path / "m").score(make_pairs(2)))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        3,
+        {},
+        {**COUNTED, "n_experts": 4},
+        {**COUNTED, "max_active": 5},
+        {**COUNTED, "max_active": 0},
+        {**COUNTED, "activation_cost": "foo"},
+        {**COUNTED, "prior": "foo"},
+        {**COUNTED, "n_swaps": -1},
+        {**COUNTED, "n_swaps": "all"},
+        {**COUNTED, "n_starts": 0},
+    ],
+)
+def test_a_forged_way_of_counting_is_refused(tmp_path, forge, value):
+    save(fitted(), tmp_path / "m")
+    forge(tmp_path / "m", meta={"counted_with": COUNTED})
+    load(tmp_path / "m")
+    forge(tmp_path / "m", meta={"counted_with": value})
+    with pytest.raises(ModelFileError, match=r"counted|invalid parameters"):
+        load(tmp_path / "m")
+
+
+def prior_arrays(**changes):
+    """A sound prior of two types, a tree and independent activations, with changes."""
+    weight = np.log([0.25, 0.75])
+    parent = np.array([[-1, 0, 1, -1], [-1] * 4])
+    table = np.log(np.tile([0.3, 0.7], (2, 4, 2, 1)))
+    table[0, 1] = np.log([[0.9, 0.1], [0.2, 0.8]])
+    sound = {"log_weight": weight, "parent": parent, "log_table": table}
+    return {f"prior.{name}": changes.get(name, array) for name, array in sound.items()}
+
+
+SOUND = {name.removeprefix("prior."): array for name, array in prior_arrays().items()}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"log_weight": np.array(0.0)},
+        {"log_weight": np.zeros(0)},
+        {"log_weight": np.zeros((1, 2))},
+        {"log_weight": np.log([0.5, 0.4])},
+        {"log_weight": np.array([np.nan, 0.0])},
+        {"log_weight": np.array([-np.inf, 0.0])},
+        {"log_weight": np.array([0.0, -1e5])},
+        {"log_weight": np.array([1.0, 0.0])},
+        {"log_weight": SOUND["log_weight"].astype(np.float32)},
+        {"log_weight": np.zeros(1)},
+        {"parent": SOUND["parent"][:, :3].copy()},
+        {"parent": SOUND["parent"] + 0.0},
+        {"parent": np.full((2, 4), -2)},
+        {"parent": np.full((2, 4), 4)},
+        {"parent": np.full((2, 4), 2**62)},
+        {"parent": np.array([[1, 0, -1, -1], [-1] * 4])},
+        {"parent": np.array([[0, -1, -1, -1], [-1] * 4])},
+        {"parent": np.full((2, 4), -1)},
+        {"log_table": SOUND["log_table"][..., :1].copy()},
+        {"log_table": np.zeros((2, 4, 2, 2))},
+        {"log_table": np.full((2, 4, 2, 2), np.nan)},
+        {"log_table": np.array(0.0)},
+        {"log_table": SOUND["log_table"] * 2},
+    ],
+)
+def test_a_forged_prior_is_refused(tmp_path, forge, change):
+    path = tmp_path / "m"
+    save(fitted(), path)
+    forge(path, arrays=prior_arrays())
+    np.testing.assert_array_equal(load(path).prior_.parent, SOUND["parent"])
+    forge(path, arrays=prior_arrays(**change))
+    with pytest.raises(ModelFileError, match="prior over codes that cannot be"):
+        load(path)
+
+
+@pytest.mark.parametrize("name", ["log_weight", "parent", "log_table"])
+def test_a_part_of_a_prior_is_refused(tmp_path, forge, name):
+    save(fitted(), tmp_path / "m")
+    forge(tmp_path / "m", arrays=prior_arrays())
+    forge(tmp_path / "m", drop=(f"prior.{name}",))
+    with pytest.raises(ModelFileError, match="prior over codes that cannot be"):
+        load(tmp_path / "m")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        3,
+        "a name",
+        ["a name"],
+        {"4": "one too many"},
+        {"-1": "the last"},
+        {"1.0": "a number"},
+        {"01": "padded"},
+        {"": "nobody"},
+        {"1" * 5000: "far away"},
+        {"0": 3},
+        {"0": ["a"]},
+        {"0": ""},
+        {"0": "   "},
+        {"0": "two\nlines"},
+        {"0": "\x1b[2J"},
+        {"0": "\ud800"},
+        {"0": "a" * 100_000},
+        {"0": "twins", "1": "twins"},
+    ],
+)
+def test_forged_names_of_experts_are_refused(tmp_path, forge, value):
+    save(fitted(), tmp_path / "m")
+    forge(tmp_path / "m", meta={"expert_names": {"3": "given"}})
+    assert load(tmp_path / "m").expert_names_[3] == "given"
+    forge(tmp_path / "m", meta={"expert_names": value})
+    with pytest.raises(ModelFileError, match="names of experts that cannot be"):
+        load(tmp_path / "m")
+
+
+def test_what_cannot_be_restored_is_said_where_load_was_called(tmp_path):
+    save(fitted().set_params(random_state=np.random.RandomState(0)), tmp_path / "m")
+    with pytest.warns(UserWarning, match="random_state.*cannot be restored") as said:
+        load(tmp_path / "m")
+    assert [warning.filename for warning in said] == [__file__]

@@ -5,8 +5,7 @@ import pytest
 
 from dynpart.engines import Experts
 from dynpart.families import Bernoulli
-from dynpart.learning import IterationRecord, Step
-from dynpart.learning._learner import LearnerState
+from dynpart.learning import IterationRecord, LearnerState, Step
 from dynpart.persistence import Checkpoint, Journal, ModelFileError, fingerprint, save_checkpoint
 
 FAMILY = Bernoulli()
@@ -78,16 +77,31 @@ def test_the_journal_of_another_fit_is_refused(tmp_path):
 
 
 def test_a_checkpoint_of_something_else_is_refused(tmp_path):
-    for arrays, meta in (
-        ({"x": np.ones(1)}, {}),
-        ({"x": np.ones(1)}, {"histories": [[]]}),
-        ({"eta.0": np.ones((1, 2, 3)), "log2_expertise.0": np.ones((3, 2))}, {"histories": [[]]}),
-        ({"eta.0": np.full((1, 1, 1), np.nan), "log2_expertise.0": np.ones((1, 1))},
-         {"histories": [[]]}),
-        ({"eta.0": np.ones((1, 1, 1)), "log2_expertise.0": np.ones((1, 1))}, {"histories": [3]}),
-    ):  # fmt: skip
-        save_checkpoint(tmp_path / "j", Checkpoint(arrays, meta, "task"))
-        with pytest.raises(ModelFileError):
+    arrays = {"eta.0": np.full((1, 2, 3), 0.5), "log2_expertise.0": np.ones((2, 3))}
+    meta = {"histories": [[]], "seed": 5, "rows": ""}
+
+    def write(more_arrays=None, **more_meta):
+        checkpoint = Checkpoint({**arrays, **(more_arrays or {})}, {**meta, **more_meta}, "task")
+        save_checkpoint(tmp_path / "j", checkpoint)
+
+    write()
+    assert opened(tmp_path / "j").seed == 5  # so that what follows is refused for what it is
+    for change, message in (
+        ({"histories": None}, "complete"),
+        ({"histories": [[], []]}, "complete"),
+        ({"histories": [3]}, "history"),
+        ({"histories": [[{}]]}, "lacks"),
+        ({"seed": "x"}, "seed"),
+        ({"seed": True}, "seed"),
+        ({"seed": 10**400}, "seed"),
+        ({"rows": None}, "earlier version"),
+        ({"rows": "other"}, "other rows"),
+        ({"more_arrays": {"log2_expertise.0": np.ones((3, 2))}}, "cannot be"),
+        ({"more_arrays": {"eta.0": np.full((1, 2, 3), np.nan)}}, "cannot be"),
+        ({"more_arrays": {"log2_expertise.0": np.full((2, 3), np.inf)}}, "cannot be"),
+    ):
+        write(**change)
+        with pytest.raises(ModelFileError, match=message):
             opened(tmp_path / "j")
 
 

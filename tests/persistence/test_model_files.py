@@ -3,6 +3,7 @@
 import os
 import pickle
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import joblib
@@ -18,6 +19,8 @@ from dynpart import DynamicPartitionModel
 from dynpart.datasets import make_pairs
 from dynpart.learning import Annealed, Paper
 from dynpart.persistence import ModelFileError, load, save
+from dynpart.storage._container import read_container
+from tests.persistence.conftest import PAIRS
 
 GOLDEN = Path(__file__).parents[1] / "data"
 ARRAYS = ("means_", "expertise_", "activation_probabilities_", "objective_history_")
@@ -65,8 +68,8 @@ def test_pickle_and_joblib_work_as_for_any_estimator(model, way, tmp_path):
 
 def test_names_of_variables_are_kept(tmp_path):
     names = ["plain", "<script>alert(1)</script>", "umlaut ä\u2028", 'quote "\\', ""]
-    X = pd.DataFrame(np.eye(5, dtype=np.uint8), columns=names)
-    save(DynamicPartitionModel(2, max_iter=2, random_state=0).fit(X), tmp_path / "m")
+    X = pd.DataFrame(np.hstack([PAIRS, PAIRS[:, :1]]), columns=names)
+    save(DynamicPartitionModel(3, max_iter=4, random_state=0).fit(X), tmp_path / "m")
     back = load(tmp_path / "m")
     assert list(back.feature_names_in_) == names
     back.transform(X)
@@ -75,7 +78,7 @@ def test_names_of_variables_are_kept(tmp_path):
 
 
 def test_image_shape_is_kept(binary_model, tmp_path):
-    model = clone(binary_model).fit(make_pairs(2))
+    model = clone(binary_model).fit(PAIRS)
     model.image_shape_ = (2, 2)
     save(model, tmp_path / "m")
     assert load(tmp_path / "m").image_shape_ == (2, 2)
@@ -83,13 +86,15 @@ def test_image_shape_is_kept(binary_model, tmp_path):
 
 @pytest.mark.parametrize("plan", [Annealed(factor=3.0), Paper(epsilon=2.0)])
 def test_plans_of_the_package_are_kept(plan, tmp_path):
-    model = DynamicPartitionModel(3, max_iter=2, learning=plan, random_state=0).fit(make_pairs(2))
+    model = DynamicPartitionModel(2, max_iter=2, learning=plan, max_active=1, random_state=0)
+    model.fit(PAIRS)
     save(model, tmp_path / "m")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert load(tmp_path / "m").learning == plan
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_objects_among_the_parameters_fall_back_to_defaults_with_a_warning(tmp_path):
     model = DynamicPartitionModel(
         2, max_iter=2, learning=Own(factor=3.0), random_state=np.random.RandomState(0)
@@ -118,18 +123,21 @@ def test_a_model_whose_parameters_contradict_it_is_not_saved(binary_model, tmp_p
 
 def test_a_model_that_could_not_be_loaded_is_not_saved(binary_model, tmp_path):
     model = pickle.loads(pickle.dumps(binary_model))
-    model.expertise_ = np.full_like(model.expertise_, np.inf)
-    with pytest.raises(ModelFileError, match="'expertise' holds inf"):
+    experts = model._experts()
+    levels = np.full_like(experts.log2_expertise, np.inf)
+    model._keep_experts(replace(experts, log2_expertise=levels))
+    with pytest.raises(ModelFileError, match="'log2_expertise' holds inf"):
         save(model, tmp_path / "m")
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("version", ["v1", "v2"])
 @pytest.mark.parametrize("name", ["bernoulli", "gaussian"])
-def test_the_golden_files_of_format_1_load_for_ever(name):
+def test_the_golden_files_load_for_ever(name, version):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        model = load(GOLDEN / f"golden-v1-{name}.dynpart")
-    expected = np.load(GOLDEN / f"golden-v1-{name}.npz")
+        model = load(GOLDEN / f"golden-{version}-{name}.dynpart")
+    expected = np.load(GOLDEN / f"golden-{version}-{name}.npz")
     np.testing.assert_array_equal(model.means_, expected["means"])
     rows = pd.DataFrame(expected["rows"], columns=expected["names"])
     np.testing.assert_array_equal(model.transform(rows), expected["codes"])
@@ -227,7 +235,8 @@ def test_pickles_folders_pipes_and_other_safetensors_are_refused(model, tmp_path
     ("change", "message"),
     [
         ({"kind": "checkpoint"}, "not a 'model'"),
-        ({"format": 2}, "upgrade"),
+        ({"format": 3}, "upgrade"),
+        ({"format": 1}, "feature_names"),
         ({"format": 0}, "format version"),
         ({"format": True}, "format version"),
         ({"format": "1"}, "format version"),
@@ -235,12 +244,20 @@ def test_pickles_folders_pipes_and_other_safetensors_are_refused(model, tmp_path
         ({"n_experts": 10**12}, "n_experts"),
         ({"n_features": 3.0}, "n_features"),
         ({"n_iter": 1}, "objective_history"),
-        ({"family": {"name": "poisson"}}, "famil|array"),
-        ({"family": {}}, "famil|array"),
-        ({"feature_names": ["a"]}, "feature_names"),
-        ({"feature_names": [1, 2, 3, 4]}, "feature_names"),
-        ({"image_shape": [3, 3]}, "image_shape"),
-        ({"image_shape": [-2, -2]}, "image_shape"),
+        (
+            {"family": {"name": "poisson", "numbers": {}}},
+            "family called 'poisson', which is not registered: import the module",
+        ),
+        ({"family": {}}, "family"),
+        ({"family": {"name": "bernoulli"}}, "family"),
+        ({"schema": []}, "schema"),
+        ({"schema": {}}, "schema"),
+        ({"schema": {"kinds": "binary", "names": ["a"], "image_shape": None}}, "names"),
+        ({"schema": {"kinds": "binary", "names": [1, 2, 3, 4], "image_shape": None}}, "names"),
+        ({"schema": {"kinds": "binary", "names": None, "image_shape": [3, 3]}}, "image_shape"),
+        ({"schema": {"kinds": "binary", "names": None, "image_shape": [-2, -2]}}, "image_shape"),
+        ({"schema": {"kinds": "count", "names": None, "image_shape": None}}, "kinds"),
+        ({"schema": {"kinds": ["binary"] * 5, "names": None, "image_shape": None}}, "kinds"),
         ({"history": [1]}, "history"),
         ({"history": [{"joint": [1]}]}, "history"),
         ({"history": {}}, "history"),
@@ -259,7 +276,7 @@ def test_forged_metadata_is_refused(binary_model, tmp_path, forge, change, messa
         load(path)
 
 
-@pytest.mark.parametrize("entry", ["family", "history", "n_experts", "parameters", "means"])
+@pytest.mark.parametrize("entry", ["family", "history", "n_experts", "parameters", "schema", "eta"])
 def test_missing_parts_are_noticed(file, forge, entry):
     forge(file, drop=[entry])
     with pytest.raises(ModelFileError, match=entry):
@@ -269,54 +286,157 @@ def test_missing_parts_are_noticed(file, forge, entry):
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("means", np.nan),
-        ("means", np.inf),
-        ("expertise", 0.0),
-        ("expertise", -1.0),
-        ("expertise", np.inf),
+        ("eta", np.nan),
+        ("eta", np.inf),
+        ("log2_expertise", -1075.0),
+        ("log2_expertise", 1024.0),
+        ("log2_expertise", np.nan),
         ("activation_probabilities", 0.0),
         ("activation_probabilities", 1.0),
         ("objective_history", np.nan),
     ],
 )
-def test_values_out_of_range_are_refused(file, forge, model, name, value):
-    array = np.array(getattr(model, name + "_"))
+def test_values_out_of_range_are_refused(file, forge, name, value):
+    array = read_container(file).arrays[name].copy()
     array.flat[-1] = value
     forge(file, arrays={name: array})
     with pytest.raises(ModelFileError, match=name):
         load(file)
 
 
+def test_loaded_experts_are_the_saved_ones(file, model):
+    found, expected = load(file)._experts(), model._experts()
+    assert found.log2_bound == expected.log2_bound
+    np.testing.assert_array_equal(found.eta, expected.eta)
+    np.testing.assert_array_equal(found.log2_expertise, expected.log2_expertise)
+
+
 def test_ranges_that_depend_on_the_family(binary_model, gaussian_model, tmp_path, forge):
     path = tmp_path / "m"
     save(binary_model, path)
-    forge(path, arrays={"means": binary_model.means_ + 1.0})
-    with pytest.raises(ModelFileError, match="means"):
+    forge(path, arrays={"eta": binary_model._experts().eta + 1.0})
+    with pytest.raises(ModelFileError, match="no row a probability"):
         load(path)
     save(gaussian_model, path)
-    forge(path, arrays={"variances": gaussian_model.variances_ * 0})
-    with pytest.raises(ModelFileError, match="variances"):
+    eta = gaussian_model._experts().eta.copy()
+    eta[1] = eta[0] ** 2
+    forge(path, arrays={"eta": eta})
+    with pytest.raises(ModelFileError, match="no row a probability"):
         load(path)
-    for floor in (0.0, -1.0, "x", None, True):
+    for floor in (0.0, -1.0, "x", None, True, 1e301):
         save(gaussian_model, path)
-        forge(path, meta={"family": {"name": "gaussian", "floor": floor}})
-        with pytest.raises(ModelFileError, match="family"):
+        forge(path, meta={"family": {"name": "gaussian", "numbers": {"floor": floor}}})
+        with pytest.raises(ModelFileError, match="family 'gaussian': floor"):
+            load(path)
+    for centre in (np.zeros(4), np.full(5, np.nan), np.zeros(5, dtype=np.float32)):
+        save(gaussian_model, path)
+        forge(path, arrays={"family.centre": centre})
+        with pytest.raises(ModelFileError, match="family 'gaussian': centre"):
             load(path)
 
 
 def test_wrong_types_and_shapes_of_arrays_are_refused(file, forge, model):
+    eta = model._experts().eta
     for change in (
-        {"means": model.means_.astype(np.float32)},
-        {"means": model.means_[:, 1:].copy()},
-        {"means": np.ones(0)},
+        {"eta": eta.astype(np.float32)},
+        {"eta": eta[:, :, 1:].copy()},
+        {"eta": eta[:0].copy()},
+        {"eta": np.ones(0)},
         {"surprise": np.ones(1)},
         {"surprise": np.ones(1, dtype=np.float16)},
+        {"family.surprise": np.ones(1)},
     ):
         content = file.read_bytes()
         forge(file, arrays=change)
-        with pytest.raises(ModelFileError, match=next(iter(change))):
+        with pytest.raises(ModelFileError, match=next(iter(change)).removeprefix("family.")):
             load(file)
         file.write_bytes(content)
+
+
+# ------------------------------------------------------------------ format 1
+
+
+@pytest.fixture
+def old_file(file, downgrade):
+    downgrade(file)
+    return file
+
+
+def test_a_file_of_format_1_is_the_same_model(old_file, model):
+    X = model.sample(50, random_state=0)
+    back = load(old_file)
+    assert_same(model, back)
+    assert back.schema_ == model.schema_
+    np.testing.assert_array_equal(back.transform(X), model.transform(X))
+    np.testing.assert_array_equal(back.score_samples(X), model.score_samples(X))
+
+
+@pytest.mark.parametrize("name", ["means", "expertise", "eta", "log2_expertise"])
+def test_a_file_that_shows_other_experts_than_it_encodes_with_is_refused(old_file, forge, name):
+    array = read_container(old_file).arrays[name].copy()
+    array.flat[-1] += -0.01 if array.flat[-1] > 0.5 else 0.01
+    forge(old_file, arrays={name: array})
+    with pytest.raises(ModelFileError, match="contradicts itself"):
+        load(old_file)
+
+
+@pytest.mark.parametrize("name", ["eta", "log2_expertise", "means", "expertise"])
+def test_half_of_the_experts_is_not_enough(old_file, forge, name):
+    forge(old_file, drop=[name])
+    with pytest.raises(ModelFileError, match=f"lacks the array '{name}'"):
+        load(old_file)
+
+
+def test_variances_go_with_their_centre(gaussian_model, tmp_path, forge, downgrade):
+    for drop in (["variances"], ["centre"], ["variances", "centre"]):
+        save(gaussian_model, tmp_path / "m")
+        downgrade(tmp_path / "m")
+        forge(tmp_path / "m", drop=drop)
+        with pytest.raises(ModelFileError, match="centre"):
+            load(tmp_path / "m")
+
+
+def test_files_that_only_show_experts_still_load(old_file, forge, model):
+    """The earliest have no others."""
+    forge(old_file, drop=["eta", "log2_expertise"])
+    back = load(old_file)
+    for name in ("eta", "log2_expertise"):
+        found, expected = (getattr(m._experts(), name) for m in (back, model))
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
+def test_probabilities_of_an_early_file_are_probabilities(binary_model, tmp_path, forge, downgrade):
+    save(binary_model, tmp_path / "m")
+    downgrade(tmp_path / "m")
+    means = binary_model.means_ + 1.0
+    forge(tmp_path / "m", arrays={"means": means}, drop=["eta", "log2_expertise"])
+    with pytest.raises(ModelFileError, match="means"):
+        load(tmp_path / "m")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"family": {"name": "bernoulli", "clip": 0.0}}, "clip"),
+        ({"family": {"name": "poisson"}}, "not registered"),
+        ({"family": 3}, "family"),
+        ({"feature_names": ["a"]}, "names"),
+        ({"image_shape": [3, 3]}, "image_shape"),
+        ({"n_experts": 10**12}, "n_experts"),
+        ({"n_features": 5}, "means"),
+    ],
+)
+def test_forged_metadata_of_format_1_is_refused(
+    binary_model, tmp_path, forge, downgrade, change, message
+):
+    save(binary_model, tmp_path / "m")
+    downgrade(tmp_path / "m")
+    forge(tmp_path / "m", meta=change)
+    with pytest.raises(ModelFileError, match=message):
+        load(tmp_path / "m")
+
+
+# ------------------------------------------------------------------ other releases
 
 
 def test_unknown_parameters_of_another_release_are_named(file, forge, model):

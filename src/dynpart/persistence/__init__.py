@@ -1,20 +1,26 @@
-"""Persistence: models and checkpoints as files that last. Knows fitted attributes, no numerics.
+"""Persistence: fitted models from files, and all that :mod:`dynpart.storage` offers besides."""
 
-Files are safetensors (plain arrays) with one JSON text beside them. Nothing on the way in can run
-code, and everything a file says about itself is checked before it is believed.
-"""
-
-from dynpart.persistence._atomic import atomic_write
-from dynpart.persistence._checkpoint import Checkpoint, load_checkpoint, save_checkpoint
-from dynpart.persistence._container import ModelFileError
-from dynpart.persistence._journal import Journal, fingerprint, open_journal
-from dynpart.persistence._model import load, save
+from dynpart.atomic import atomic_write, check_target
+from dynpart.persistence._load import load
+from dynpart.storage import (
+    Checkpoint,
+    Journal,
+    ModelFileError,
+    digest_rows,
+    fingerprint,
+    load_checkpoint,
+    open_journal,
+    save,
+    save_checkpoint,
+)
 
 __all__ = [
     "Checkpoint",
     "Journal",
     "ModelFileError",
     "atomic_write",
+    "check_target",
+    "digest_rows",
     "fingerprint",
     "load",
     "load_checkpoint",

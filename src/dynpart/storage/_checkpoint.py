@@ -9,7 +9,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from dynpart.persistence._container import (
+from dynpart.storage._container import (
     ModelFileError,
     check_kind,
     read_container,

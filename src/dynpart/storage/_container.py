@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dynpart.persistence._atomic import atomic_write
+from dynpart.atomic import atomic_write
 
 MOST_BYTES = 2**32
 """Largest file that is read unless the caller allows more."""
@@ -66,39 +66,70 @@ def write_container(
     *,
     overwrite: bool = True,
 ) -> None:
-    """Write arrays and JSON to a file, whole or not at all."""
-    from safetensors.numpy import save
-
+    """Write arrays and JSON to a file, whole or not at all; the same content, the same bytes."""
     arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     wrong = [name for name, array in arrays.items() if array.dtype not in _DTYPES.values()]
     if wrong:
         raise ModelFileError(f"array {wrong[0]!r} of type {arrays[wrong[0]].dtype} cannot be saved")
-    text = json.dumps(plain(meta), allow_nan=False, separators=(",", ":"))
-    content = save(arrays, {"dynpart": text, "sha256": _checksum(text, arrays)})
-    if int.from_bytes(content[:8], "little") > MOST_HEADER_BYTES:
+    text = as_text(meta)
+    # Widest numbers first, so that all of them lie where the processor wants them.
+    names = sorted(arrays, key=lambda name: (-arrays[name].itemsize, name))
+    header = _header(text, {name: arrays[name] for name in names})
+    with atomic_write(path, overwrite=overwrite) as file:
+        file.write(len(header).to_bytes(8, "little") + header)
+        for name in names:
+            file.write(arrays[name].reshape(-1).view(np.uint8).data)
+
+
+def as_text(meta: Mapping[str, Any]) -> str:
+    """The JSON text of a file, with its entries in alphabetical order."""
+    try:
+        return json.dumps(plain(meta), allow_nan=False, separators=(",", ":"), sort_keys=True)
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, for instance
+        raise ModelFileError(f"metadata cannot be saved: {error}") from error
+
+
+def _header(text: str, arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    """The header of a safetensors file, whose own writer shuffles it."""
+    kinds = {np.dtype(dtype): kind for kind, dtype in _DTYPES.items()}
+    entries: dict[str, Any] = {
+        "__metadata__": {"dynpart": text, "sha256": _checksum(text, arrays)},
+    }
+    end = 0
+    for name, array in arrays.items():
+        begin, end = end, end + array.nbytes
+        shape = list(array.shape)
+        entries[name] = {
+            "dtype": kinds[array.dtype],
+            "shape": shape,
+            "data_offsets": [begin, end],
+        }
+    header = json.dumps(entries, separators=(",", ":")).encode()
+    header += b" " * (-len(header) % 8)
+    if len(header) > MOST_HEADER_BYTES:
         raise ModelFileError(
             f"names and history take more than the {MOST_HEADER_BYTES} bytes a file may spend on "
             "them; shorten the names of the variables"
         )
-    with atomic_write(path, overwrite=overwrite) as file:
-        file.write(content)
+    return header
 
 
 def read_container(path: str | os.PathLike[str], *, max_bytes: int = MOST_BYTES) -> Container:
     """Read a file that `write_container` wrote, or say what is wrong with it."""
-    from safetensors import SafetensorError, safe_open
+    from safetensors import SafetensorError, deserialize
 
     path = Path(path)
-    _check_sizes(path, max_bytes)
+    content, n_header = _content(path, max_bytes)
     try:
-        with safe_open(path, framework="numpy") as file:
-            texts = file.metadata() or {}
-            if "dynpart" not in texts:
-                raise ModelFileError(f"{path} is a safetensors file, but not one of dynpart")
-            meta = _parsed(path, texts["dynpart"])
-            arrays = {name: _array(path, file, name) for name in sorted(file.keys())}
-    except (SafetensorError, UnicodeError, OverflowError, MemoryError, TypeError) as error:
+        found = deserialize(content)
+        header = json.loads(content[8 : 8 + n_header])
+    except (SafetensorError, ValueError, RecursionError, OverflowError, TypeError) as error:
         raise ModelFileError(f"{path} is damaged or not a dynpart file: {error}") from error
+    texts = header.get("__metadata__") or {}
+    if not isinstance(texts.get("dynpart"), str):
+        raise ModelFileError(f"{path} is a safetensors file, but not one of dynpart")
+    meta = _parsed(path, texts["dynpart"])
+    arrays = {name: _array(path, name, facts) for name, facts in found}
     if texts.get("sha256") != _checksum(texts["dynpart"], arrays):
         raise ModelFileError(f"{path} is damaged: its content does not match its checksum")
     return Container(meta, arrays)
@@ -142,9 +173,40 @@ def number(value: Any) -> Any:
     return _NON_FINITE.get(value, value) if isinstance(value, str) else value
 
 
-def _check_sizes(path: Path, max_bytes: int) -> None:
-    """Compare the sizes a file declares with the one it has, before anything is read."""
-    status = path.stat()
+def _content(path: Path, max_bytes: int) -> tuple[bytes, int]:
+    """The bytes of a file and the length of its header.
+
+    The file is opened once: another one that takes its name meanwhile changes nothing. Sizes are
+    compared before anything is read.
+    """
+    # Opening a pipe would wait for somebody to write to it.
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    try:
+        handle = os.open(path, flags)
+    except OSError as error:
+        if path.exists() and not path.is_file():  # a socket, or a folder on some systems
+            raise ModelFileError(f"{path} is not a regular file") from error
+        raise
+    try:
+        size = _checked_size(path, os.fstat(handle), max_bytes)
+        with os.fdopen(handle, "rb", closefd=False) as file:
+            start = file.read(9)
+            n_header = int.from_bytes(start[:8], "little")
+            if len(start) < 9 or start[8:] != b"{":
+                raise ModelFileError(f"{path} is not a dynpart file: it does not begin as one")
+            if n_header > MOST_HEADER_BYTES or 8 + n_header > size:
+                raise ModelFileError(
+                    f"{path} is truncated or not a dynpart file: it declares a header of "
+                    f"{n_header} bytes"
+                )
+            file.seek(0)
+            return file.read(size), n_header
+    finally:
+        os.close(handle)
+
+
+def _checked_size(path: Path, status: os.stat_result, max_bytes: int) -> int:
+    """Bytes of a regular file, if they may be read."""
     if stat.S_ISDIR(status.st_mode):
         raise ModelFileError(f"{path} is a folder, not a file")
     if not stat.S_ISREG(status.st_mode):
@@ -154,15 +216,7 @@ def _check_sizes(path: Path, max_bytes: int) -> None:
             f"{path} has {status.st_size} bytes, more than the {max_bytes} that are read; "
             "pass a larger max_bytes if you trust it"
         )
-    with path.open("rb") as file:
-        start = file.read(9)
-    n_header = int.from_bytes(start[:8], "little")
-    if len(start) < 9 or start[8:] != b"{":
-        raise ModelFileError(f"{path} is not a dynpart file: it does not begin as one")
-    if n_header > MOST_HEADER_BYTES or 8 + n_header > status.st_size:
-        raise ModelFileError(
-            f"{path} is truncated or not a dynpart file: it declares a header of {n_header} bytes"
-        )
+    return status.st_size
 
 
 def _parsed(path: Path, text: str) -> dict[str, Any]:
@@ -175,12 +229,19 @@ def _parsed(path: Path, text: str) -> dict[str, Any]:
     return meta
 
 
-def _array(path: Path, file: Any, name: str) -> NDArray[Any]:
+def _array(path: Path, name: str, facts: Mapping[str, Any]) -> NDArray[Any]:
     """One array, after a look at its type; safetensors has checked sizes against the file."""
-    dtype = file.get_slice(name).get_dtype()
-    if dtype not in _DTYPES:
-        raise ModelFileError(f"{path}: array {name[:80]!r} has the unexpected type {dtype}")
-    return np.asarray(file.get_tensor(name))
+    dtype = _DTYPES.get(facts["dtype"])
+    if dtype is None:
+        raise ModelFileError(
+            f"{path}: array {name[:80]!r} has the unexpected type {facts['dtype']}"
+        )
+    if dtype is np.bool_ and not set(facts["data"]) <= {0, 1}:
+        raise ModelFileError(f"{path}: array {name[:80]!r} holds booleans that are neither")
+    try:
+        return np.frombuffer(facts["data"], dtype=dtype).reshape(facts["shape"])
+    except (ValueError, OverflowError) as error:
+        raise ModelFileError(f"{path}: array {name[:80]!r} cannot be: {error}") from error
 
 
 def _checksum(text: str, arrays: Mapping[str, NDArray[Any]]) -> str:

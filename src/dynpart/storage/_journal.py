@@ -21,15 +21,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynpart.arrays import to_numpy
-from dynpart.persistence._checkpoint import Checkpoint, load_checkpoint, save_checkpoint
-from dynpart.persistence._container import ModelFileError, plain
-from dynpart.persistence._extras import graph_arrays
-from dynpart.persistence._model import read_history
+from dynpart.atomic import check_target
+from dynpart.storage._checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from dynpart.storage._container import ModelFileError
+from dynpart.storage._extras import graph_arrays
+from dynpart.storage._family import pack_family, unpack_family
+from dynpart.storage._history import pack_history, read_history
+from dynpart.storage._numbers import is_count
+from dynpart.storage._rows import digest_rows
 
 if TYPE_CHECKING:
-    from dynpart.estimator import DynamicPartitionModel
-    from dynpart.families import ColumnMoments, Family
-    from dynpart.learning._learner import LearnerState
+    from sklearn.base import BaseEstimator
+
+    from dynpart.families import Family
+    from dynpart.learning import LearnerState
+    from dynpart.opening import Data
 
 
 class Journal:
@@ -47,6 +53,10 @@ class Journal:
         From which all runs follow. A journal that is taken up again keeps its own.
     every : float
         Seconds between two writings; 0 writes after every iteration.
+    rows : str
+        Fingerprint of the rows, see :func:`digest_rows`.
+    resume : bool, default=True
+        Whether to go on from a file that exists. If not, it stays until the first run begins.
 
     Attributes
     ----------
@@ -56,7 +66,7 @@ class Journal:
     Raises
     ------
     ModelFileError
-        If the file is damaged or belongs to another task.
+        If the file is damaged or belongs to another task or to other rows.
     """
 
     def __init__(
@@ -67,15 +77,20 @@ class Journal:
         family: Family,
         seed: int,
         every: float,
+        rows: str = "",
+        resume: bool = True,
     ) -> None:
         self.path = Path(path)
         self.task = task
+        self.rows = rows
         self.seed = seed
         self.every = every
         self._family = family
         self._begun = 0
         self._written = time.monotonic()
-        self._runs: list[LearnerState] = self._read() if self.path.exists() else []
+        check_target(path)
+        self._replaces = self.path.exists() and not resume
+        self._runs: list[LearnerState] = self._read() if self.path.exists() and resume else []
 
     def begin(self, start: LearnerState) -> LearnerState:
         """Where the next run stands: `start` itself, unless an earlier process came further."""
@@ -84,6 +99,9 @@ class Journal:
             state = self._runs[self._begun - 1]
             return dataclasses.replace(state, experts=state.experts.like(start.experts.eta))
         self._runs.append(start)
+        if self._replaces:  # what another fit has left must not be taken for this one's
+            self.write()
+            self._replaces = False
         return start
 
     def note(self, state: LearnerState) -> None:
@@ -95,22 +113,31 @@ class Journal:
     def write(self) -> None:
         """Write the journal, whole or not at all."""
         arrays: dict[str, NDArray[Any]] = {}
+        families = []
         for run, state in enumerate(self._runs):
             arrays[f"eta.{run}"] = to_numpy(state.experts.eta)
             arrays[f"log2_expertise.{run}"] = to_numpy(state.experts.log2_expertise)
-        histories = [[dataclasses.asdict(r) for r in state.history] for state in self._runs]
-        meta = {"seed": self.seed, "histories": plain(histories)}
+            family, more = pack_family(state.experts.family)
+            families.append(family)
+            arrays |= {f"{run}.{name}": array for name, array in more.items()}
+        histories = [pack_history(state.history) for state in self._runs]
+        meta = {
+            "seed": self.seed, "histories": histories, "families": families, "rows": self.rows
+        }  # fmt: skip
         save_checkpoint(self.path, Checkpoint(arrays, meta, self.task))
         self._written = time.monotonic()
 
     def _read(self) -> list[LearnerState]:
         from dynpart.engines import Experts
-        from dynpart.learning._learner import LearnerState
+        from dynpart.learning import LearnerState
 
         checkpoint = load_checkpoint(self.path, task=self.task)
+        self._check_rows(checkpoint.meta.get("rows"))
         runs = []
         try:
-            self.seed = int(checkpoint.meta["seed"])
+            if not is_count(checkpoint.meta["seed"]):
+                raise ModelFileError(f"{self.path} holds no seed that can be")
+            self.seed = checkpoint.meta["seed"]
             for run, history in enumerate(checkpoint.meta["histories"]):
                 eta = checkpoint.arrays[f"eta.{run}"]
                 level = checkpoint.arrays[f"log2_expertise.{run}"]
@@ -118,36 +145,68 @@ class Journal:
                     np.isfinite(eta).all() and np.isfinite(level).all()
                 ):
                     raise ModelFileError(f"{self.path} holds experts that cannot be")
-                runs.append(LearnerState(Experts(self._family, eta, level), read_history(history)))
+                family = self._family_of(checkpoint, run, level.shape[1])
+                experts = Experts(family, eta, level)
+                runs.append(LearnerState(experts, read_history(self.path, history)))
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             if isinstance(error, ModelFileError):
                 raise
             raise ModelFileError(f"{self.path} is not a complete checkpoint of a fit") from error
         return runs
 
+    def _family_of(self, checkpoint: Checkpoint, run: int, n_features: int) -> Family:
+        """The family of a run: at its end what all experts share is fitted, too."""
+        families = checkpoint.meta.get("families")
+        if families is None:  # of an earlier version
+            return self._family
+        prefix = f"{run}."
+        arrays = {
+            name.removeprefix(prefix): array
+            for name, array in checkpoint.arrays.items()
+            if name.startswith(prefix)
+        }
+        return unpack_family(self.path, families[run], arrays, n_features)
+
+    def _check_rows(self, found: Any) -> None:
+        if found is None:
+            raise ModelFileError(
+                f"{self.path} does not say from which rows it was learnt: an earlier version of "
+                "dynpart wrote it; remove it to start anew"
+            )
+        if found != self.rows:
+            raise ModelFileError(
+                f"{self.path} is the checkpoint of another run: it was learnt from other rows, or "
+                "from the same ones in another order or type; remove it to start anew"
+            )
+
 
 def open_journal(
     path: str | os.PathLike[str],
-    model: DynamicPartitionModel,
-    moments: ColumnMoments,
+    model: BaseEstimator,
+    data: Data,
+    rows: Any,
     family: Family,
     *,
     seed: int,
     every: float,
+    resume: bool = True,
 ) -> Journal:
-    """The journal of fitting `model` to data with these moments, new or taken up again.
+    """The journal of fitting `model` to this data, new or taken up again.
 
     Parameters
     ----------
     path : path-like
     model : DynamicPartitionModel
         Its parameters, but for `verbose` and a random generator, must be those of the journal.
-    moments : ColumnMoments
-        Stand for the data.
+    data : Data
+    rows : object
+        The data as the engine holds it. Must be that of the journal, row by row.
     family : Family
     seed : int
     every : float
         Seconds between two writings.
+    resume : bool, default=True
+        Whether to go on from a file that exists, or to replace it when learning begins.
 
     Returns
     -------
@@ -159,6 +218,7 @@ def open_journal(
     del parameters["verbose"]
     if not isinstance(parameters["random_state"], Integral):
         del parameters["random_state"]  # the seed drawn from it is in the journal
+    moments = data.moments
     graph = graph_arrays(parameters.pop("connectivity", None)) or ()
     task = fingerprint(
         parameters,
@@ -167,7 +227,15 @@ def open_journal(
         variance=to_numpy(moments.variance),
         **{f"graph{place}": part for place, part in enumerate(graph)},
     )
-    return Journal(path, task=task, family=family, seed=seed, every=every)
+    return Journal(
+        path,
+        task=task,
+        family=family,
+        seed=seed,
+        every=every,
+        rows=digest_rows(rows, data.engine),
+        resume=resume,
+    )
 
 
 def fingerprint(parameters: Mapping[str, Any], **arrays: Any) -> str:

@@ -1,0 +1,34 @@
+"""Loading: the one place where the content of a file becomes a model of a class."""
+
+from __future__ import annotations
+
+import os
+
+from dynpart.estimator import DynamicPartitionModel
+from dynpart.storage import MOST_BYTES, restore
+
+
+def load(path: str | os.PathLike[str], *, max_bytes: int = MOST_BYTES) -> DynamicPartitionModel:
+    """Read a fitted model from a file.
+
+    No file can make this run code or take more memory than a small multiple of its own size.
+
+    Parameters
+    ----------
+    path : path-like
+    max_bytes : int, default=2**32
+        Larger files are refused.
+
+    Returns
+    -------
+    DynamicPartitionModel
+        As it was saved: same codes, same parameters, same history.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is truncated, oversized, tampered with, foreign or of a newer format.
+    FileNotFoundError
+        If there is no file.
+    """
+    return restore(path, DynamicPartitionModel, max_bytes=max_bytes)

@@ -1,0 +1,27 @@
+"""Storage: what models and checkpoints are in files. Knows fitted attributes, no numerics.
+
+Files are safetensors (plain arrays) with one JSON text beside them. Nothing on the way in can run
+code, and everything a file says about itself is checked before it is believed. Which class a model
+is of, this room does not know: :func:`restore` is told.
+"""
+
+from dynpart.storage._checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from dynpart.storage._container import MOST_BYTES, ModelFileError, plain
+from dynpart.storage._journal import Journal, fingerprint, open_journal
+from dynpart.storage._model import restore, save
+from dynpart.storage._rows import digest_rows
+
+__all__ = [
+    "MOST_BYTES",
+    "Checkpoint",
+    "Journal",
+    "ModelFileError",
+    "digest_rows",
+    "fingerprint",
+    "load_checkpoint",
+    "open_journal",
+    "plain",
+    "restore",
+    "save",
+    "save_checkpoint",
+]

@@ -1,0 +1,38 @@
+"""Whether experts of a file can explain a row: densities must be numbers that can be added up."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dynpart.storage._container import ModelFileError
+from dynpart.storage._numbers import LARGEST
+
+if TYPE_CHECKING:
+    from dynpart.engines import Experts
+
+FARTHEST = 1e25
+"""Nats, with either sign, that one expert may give to what another expects.
+
+Engines keep log-densities in single precision, which ends at 1e38, and add them up over variables.
+"""
+
+
+def check_experts(path: Any, experts: Experts) -> None:
+    """Raise unless each expert's density is finite at what the others think."""
+    family = experts.family
+    with np.errstate(all="ignore"):
+        for eta in (experts.eta, family.equally_sure(experts.eta)):
+            mean, variance = family.mean(eta), family.variance(eta)
+            theta, log_partition = family.natural(eta)
+            nats = (np.abs(theta).max(axis=1) * np.abs(eta).max(axis=1)).sum(axis=0)
+            numbers = (mean, variance, theta, log_partition, nats)
+            sound = all(np.isfinite(part).all() for part in numbers) and (variance >= 0).all()
+            # Opinions beyond the family's bounds, rounding aside, leave the range of densities.
+            sound = sound and (variance >= 0.5 * family.variance(family.constrain(eta))).all()
+            if not sound or np.abs(mean).max() > LARGEST or nats.max() > FARTHEST:
+                raise ModelFileError(
+                    f"{path} holds experts that give no row a probability: opinions and the "
+                    "family's bounds do not go together"
+                )

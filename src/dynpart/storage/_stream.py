@@ -1,0 +1,209 @@
+"""A stream in a model file: contenders, running averages and moments, to go on to the last bit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynpart.arrays import as_float64, to_numpy
+from dynpart.storage._container import ModelFileError, number, plain
+from dynpart.storage._numbers import (
+    LARGEST,
+    LARGEST_SQUARE,
+    MOST_ROWS,
+    check_array,
+    is_count,
+    is_real,
+)
+from dynpart.storage._sanity import check_experts
+
+if TYPE_CHECKING:
+    from dynpart.families import ColumnMoments, Family
+    from dynpart.learning import IterationRecord
+    from dynpart.streaming import Runner, Stream
+
+Arrays = dict[str, NDArray[Any]]
+
+MOMENTS = ("mean", "variance", "observed")
+LEVELS = "levels"
+EXPERTS = ("eta", "log2_expertise")
+AVERAGES = ("usage", "weight", "statistics")
+MOST_RUNNERS = 100
+"""Contenders a file may hold; plans of the package have at most four."""
+ROUNDING = 1e-3
+"""Averages of shares, added up in single precision, may end this far above one."""
+
+
+def pack_moments(name: str, moments: ColumnMoments) -> tuple[dict[str, Any], Arrays]:
+    """Moments of some rows as a JSON entry and arrays called after `name`."""
+    arrays = {f"{name}.{part}": _as_stored(getattr(moments, part)) for part in MOMENTS}
+    if moments.levels is not None:
+        arrays[f"{name}.{LEVELS}"] = _as_stored(moments.levels)
+    facts = {name: plain(getattr(moments, name)) for name in ("n_rows", "is_binary", "weight")}
+    return facts, arrays
+
+
+def unpack_moments(
+    path: Any,
+    name: str,
+    facts: Any,
+    arrays: Mapping[str, NDArray[Any]],
+    family: Family,
+    n_features: int,
+) -> ColumnMoments:
+    """Moments of some rows of a family, if they can be."""
+    from dynpart.families import ColumnMoments
+
+    if not (
+        isinstance(facts, dict)
+        and is_count(facts.get("n_rows"), 1, MOST_ROWS)
+        and isinstance(facts.get("is_binary"), bool)
+        and is_real(facts.get("weight", 1.0), 0, MOST_ROWS)
+    ):
+        raise ModelFileError(f"{path} holds moments of the data that cannot be")
+    least, most = (-ROUNDING, 1 + ROUNDING) if facts["is_binary"] else (-LARGEST, LARGEST)
+
+    def column(part: str, least: float, most: float) -> NDArray[np.float64]:
+        array = arrays.get(f"{name}.{part}")
+        return check_array(path, f"{name}.{part}", array, (n_features,), least=least, most=most)
+
+    mean, variance = column("mean", least, most), column("variance", 0.0, LARGEST_SQUARE)
+    weight = float(facts["weight"] if "weight" in facts else facts["n_rows"])
+    observed = np.full(n_features, weight)
+    if f"{name}.observed" in arrays:  # files of format 1 know complete rows without weights
+        observed = column("observed", 0.0, MOST_ROWS)
+    moments = ColumnMoments(facts["n_rows"], mean, variance, facts["is_binary"], weight, observed)
+    if not family.counts_levels:
+        return moments
+    shape = (family.n_statistics, n_features)
+    levels = arrays.get(f"{name}.{LEVELS}")
+    counts = check_array(path, f"{name}.{LEVELS}", levels, shape, least=0.0, most=MOST_ROWS)
+    return replace(moments, levels=counts)
+
+
+def pack_stream(stream: Stream) -> tuple[dict[str, Any], Arrays]:
+    """A stream, but for its history, as a JSON entry and arrays."""
+    if stream.moments is None:
+        raise ModelFileError("a stream that has seen no batch cannot be saved")
+    moments, arrays = pack_moments("stream.moments", stream.moments)
+    runners = []
+    for place, runner in enumerate(stream.runners):
+        facts, more = _pack_runner(place, runner)
+        runners.append(facts)
+        arrays |= more
+    return {"n_batches": stream.n_batches, "moments": moments, "runners": runners}, arrays
+
+
+def _pack_runner(place: int, runner: Runner) -> tuple[dict[str, Any], Arrays]:
+    experts, averages = runner.experts, runner.averages
+    facts = {
+        "floor": plain(runner.floor),
+        "log2_bound": plain(experts.log2_bound),
+        "n_rows": plain(averages.n_rows),
+    }
+    arrays = {f"stream.{place}.{part}": _as_stored(getattr(experts, part)) for part in EXPERTS}
+    means = (averages.usage, averages.sums.weight, averages.sums.statistics)
+    for part, array in zip(AVERAGES, means, strict=True):
+        arrays[f"stream.{place}.{part}"] = _as_stored(array)
+    return facts, arrays
+
+
+def stream_arrays(path: Any, facts: Any) -> set[str]:
+    """Names of the arrays that belong to a stream with this JSON entry."""
+    if facts is None:
+        return set()
+    if not (
+        isinstance(facts, dict)
+        and isinstance(facts.get("runners"), list)
+        and 1 <= len(facts["runners"]) <= MOST_RUNNERS
+    ):
+        raise ModelFileError(f"{path} holds a stream that cannot be")
+    names = {f"stream.moments.{part}" for part in (*MOMENTS, LEVELS)}
+    for place in range(len(facts["runners"])):
+        names |= {f"stream.{place}.{part}" for part in (*EXPERTS, *AVERAGES)}
+    return names
+
+
+def unpack_stream(
+    path: Any,
+    facts: Mapping[str, Any],
+    arrays: Mapping[str, NDArray[Any]],
+    family: Family,
+    history: tuple[IterationRecord, ...],
+    shape: tuple[int, int],
+) -> Stream:
+    """A stream, if it can be.
+
+    Parameters
+    ----------
+    path : path-like
+    facts : dict
+        The JSON entry, as :func:`stream_arrays` has seen it.
+    arrays : dict of ndarray
+        Of the file.
+    family : Family
+    history : tuple of IterationRecord
+    shape : tuple of int
+        Number of experts and of variables.
+
+    Returns
+    -------
+    Stream
+    """
+    from dynpart.streaming import Stream
+
+    if not is_count(facts.get("n_batches"), max(1, len(history))):
+        raise ModelFileError(f"{path} holds a stream that cannot be")
+    told = facts.get("moments")
+    moments = unpack_moments(path, "stream.moments", told, arrays, family, shape[1])
+    runners = tuple(
+        _unpack_runner(path, place, runner, arrays, family, shape)
+        for place, runner in enumerate(facts["runners"])
+    )
+    return Stream(runners, moments, history, facts["n_batches"])
+
+
+def _unpack_runner(
+    path: Any,
+    place: int,
+    facts: Any,
+    arrays: Mapping[str, NDArray[Any]],
+    family: Family,
+    shape: tuple[int, int],
+) -> Runner:
+    from dynpart.engines import Experts, ResponsibilitySums
+    from dynpart.streaming import Averages, Runner
+
+    if not isinstance(facts, dict):
+        raise ModelFileError(f"{path} holds a stream that cannot be")
+    bound: Any = number(facts.get("log2_bound"))
+    if not (
+        is_count(facts.get("floor"), 1, shape[0] + 1)
+        and (bound == float("inf") or is_real(bound, 0))
+        and is_real(facts.get("n_rows"), 0, MOST_ROWS)
+    ):
+        raise ModelFileError(f"{path} holds a stream that cannot be")
+
+    def part(name: str, shape: tuple[int, ...], least: float, most: float) -> NDArray[np.float64]:
+        name = f"stream.{place}.{name}"
+        return check_array(path, name, arrays.get(name), shape, least=least, most=most)
+
+    all_statistics = (family.n_statistics, *shape)
+    eta = part("eta", all_statistics, -LARGEST_SQUARE, LARGEST_SQUARE)
+    experts = Experts(family, eta, part("log2_expertise", shape, -LARGEST, LARGEST), bound)
+    check_experts(path, experts)
+    usage = part("usage", shape[:1], 0.0, 1 + ROUNDING)
+    weight = part("weight", shape, 0.0, 1 + ROUNDING)
+    statistics = part("statistics", all_statistics, -LARGEST_SQUARE, LARGEST_SQUARE)
+    sums = ResponsibilitySums(np.concatenate([weight[None], statistics]))
+    averages = Averages(facts["n_rows"], usage, sums)
+    return Runner(experts, facts["floor"], averages)
+
+
+def _as_stored(array: Any) -> NDArray[np.float64]:
+    stored: NDArray[np.float64] = as_float64(to_numpy(array))
+    return stored
