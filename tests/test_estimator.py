@@ -1,8 +1,10 @@
 """The estimator: scikit-learn's checks, the public contract, clear errors, edge cases."""
 
 import copy
+import multiprocessing
 import pickle
 import re
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
@@ -10,6 +12,7 @@ import polars as pl
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_digits
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from dynpart import DynamicPartitionModel, load
@@ -17,7 +20,23 @@ from dynpart.datasets import make_bars, make_pairs, pairs_recovered
 from dynpart.learning import Annealed, Paper
 
 
-@parametrize_with_checks([DynamicPartitionModel(), DynamicPartitionModel(n_experts=3, n_active=2)])
+# The checks fit tiny and noisy tables, for which a warning is right and not their concern.
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@parametrize_with_checks(
+    [
+        DynamicPartitionModel(),
+        DynamicPartitionModel(n_experts=3, n_active=2),
+        DynamicPartitionModel(learning="paper", n_swaps=0),
+    ],
+    expected_failed_checks=lambda estimator: {
+        name: "the default plan draws rows at random, and the check puts them in another order"
+        for name in [
+            "check_sample_weight_equivalence_on_dense_data",
+            "check_sample_weight_equivalence_on_sparse_data",
+        ]
+        if estimator.learning == "annealed"
+    },
+)
 def test_scikit_learn_conventions(estimator, check):
     check(estimator)
 
@@ -70,10 +89,10 @@ def test_contract_shapes_and_numbers(name, request):
         model.inverse_transform(H), np.take_along_axis(model.means_, owner, axis=0)
     )
     conditional = model.log_likelihood(X, H)
-    p = model.activation_probabilities_
-    prior = (H * np.log(p) + (1 - H) * np.log(1 - p)).sum(axis=1)
-    np.testing.assert_allclose(model.score_samples(X), conditional + prior, rtol=1e-10)
-    assert model.score(X) == pytest.approx((conditional + prior).mean())
+    prior = model.log_prior(H)
+    # the pursuit sums terms in single precision
+    np.testing.assert_allclose(model.score_samples(X), conditional + prior, rtol=1e-5, atol=1e-4)
+    assert model.score(X) == pytest.approx((conditional + prior).mean(), rel=1e-5)
 
     story = model.pursue(X)
     for row in range(n):
@@ -129,43 +148,49 @@ def test_pickle_and_clone(pairs, pairs_model):
     assert clone(pairs_model).get_params() == pairs_model.get_params()
 
 
-def test_n_init_keeps_the_best_by_penalised_likelihood(pairs):
-    found = [
-        pairs_recovered(
-            DynamicPartitionModel(10, n_init=5, max_iter=8, random_state=seed).fit(pairs).means_
-        ).sum()
-        for seed in range(6)
-    ]
-    single = [
-        pairs_recovered(
-            DynamicPartitionModel(10, max_iter=8, random_state=seed).fit(pairs).means_
-        ).sum()
-        for seed in range(6)
-    ]
-    assert np.mean(found) >= np.mean(single)
+def test_n_init_keeps_the_best_by_penalised_likelihood(grey):
+    def explained(n_init, seed):
+        model = DynamicPartitionModel(6, n_init=n_init, max_iter=2, random_state=seed).fit(grey)
+        return model.log_likelihood(grey, model.transform(grey)).mean()
+
+    single = np.array([explained(1, seed) for seed in range(4)])
+    best = np.array([explained(4, seed) for seed in range(4)])
+    assert (best >= single).all()  # the first start is among the four
+    assert (best > single).sum() >= 2
 
 
-@pytest.mark.parametrize("limit", [{"max_active": 2}, {"n_active": 3}])
-def test_limits_hold_in_encoding(grey, limit):
-    model = DynamicPartitionModel(6, random_state=0, max_iter=5, **limit).fit(grey)
-    counts = model.transform(grey).sum(axis=1)
-    if "n_active" in limit:
-        assert (counts == 3).all()
-    else:
-        assert counts.max() <= 2
-    assert max(record.mean_active for record in model.history_) <= 3
+def test_limits_hold_in_learning_and_encoding(grey):
+    def counted(**limit):
+        model = DynamicPartitionModel(6, prior=None, random_state=0, max_iter=5, **limit).fit(grey)
+        active = [record.mean_active for record in model.history_]
+        return model.transform(grey).sum(axis=1), active
+
+    free, few, three = counted(), counted(max_active=2), counted(n_active=3)
+    assert free[0].min() < 3 < free[0].max()
+    assert few[0].max() == 2
+    assert 1 < max(few[1]) <= 2
+    assert (three[0] == 3).all()
+    assert three[1] == [3.0] * len(three[1])
 
 
 def test_encoding_options_trade_experts_for_nats(grey):
-    plain = DynamicPartitionModel(12, random_state=0, max_iter=8).fit(grey)
-    costly = clone(plain).set_params(activation_cost="prior").fit(grey)
-    swapped = clone(plain).set_params(n_swaps=2).fit(grey)
-    restarted = clone(plain).set_params(n_starts=3).fit(grey)
-    assert costly.transform(grey).sum() <= plain.transform(grey).sum()
-    explained = plain.log_likelihood(grey, plain.transform(grey))
-    assert swapped.log_likelihood(grey, swapped.transform(grey)).mean() >= explained.mean()
-    assert (restarted.log_likelihood(grey, restarted.transform(grey)) >= explained - 1e-3).all()
-    assert clone(plain).set_params(activation_cost=1e9).fit(grey).transform(grey).sum() == len(grey)
+    model = DynamicPartitionModel(12, prior=None, random_state=0, max_iter=8).fit(grey)
+
+    def encoded(**changes):
+        H = copy.copy(model).set_params(**changes).recount(grey).transform(grey)
+        return H.sum(), model.log_likelihood(grey, H)
+
+    n_active, explained = encoded()
+    greedy, refined = encoded(n_swaps=0)[1], encoded(n_starts=1)[1]
+    assert (refined >= greedy - 0.02).all()
+    assert refined.mean() > greedy.mean()
+    # by default every expert of such a small model begins once
+    assert explained.mean() > refined.mean()
+    np.testing.assert_array_equal(explained, encoded(n_starts=12)[1])
+    assert encoded(n_swaps=0, prune=True)[0] < encoded(n_swaps=0)[0]
+    assert encoded(prior="independent")[0] < n_active
+    assert encoded(prior="auto")[0] < n_active
+    assert encoded(activation_cost=1e9)[0] == len(grey)
 
 
 @pytest.mark.parametrize("binary", [False, True])
@@ -188,8 +213,8 @@ def test_codes_for_reconstruction_reconstruct_better_and_explain_less(grey, bina
     assert less_explained < explained
     # the prior is that of the codes that are used
     fitted = clone(model).fit(X)
-    usage = np.clip(fitted.transform(X).mean(axis=0), 1e-9, None)
-    assert np.corrcoef(fitted.activation_probabilities_, usage)[0, 1] > 0.999
+    usage = fitted.transform(X).sum(axis=0)
+    np.testing.assert_allclose(fitted.activation_probabilities_, (usage + 0.5) / (len(X) + 1))
 
 
 def test_how_often_experts_are_active_is_counted_in_some_of_many_rows():
@@ -209,13 +234,23 @@ def test_random_state_decides_everything(grey):
     assert not np.array_equal(a, c)
 
 
+# Two or three iterations are too few to end well, and enough to see each update.
+@pytest.mark.filterwarnings("ignore:independent columns")
 def test_paper_mode_runs_the_literal_updates(pairs):
-    model = DynamicPartitionModel(10, learning="paper", max_iter=3, random_state=0).fit(pairs)
-    octaves = np.log2(model.expertise_)
-    # a sign update moves by whole octaves from a start within one octave of 1
-    assert np.abs(octaves).max() <= 4
+    model = DynamicPartitionModel(10, learning="paper", prior=None, max_iter=3, random_state=0).fit(
+        pairs
+    )
+    before = DynamicPartitionModel(
+        10, learning="paper", prior=None, max_iter=2, random_state=0
+    ).fit(pairs)
+    octaves = np.log2(model.expertise_ / before.expertise_)
+    # a sign update moves every level by a whole octave, up or down; ties are broken by less
+    np.testing.assert_allclose(np.abs(octaves), 1, atol=1e-5)
+    assert -0.9 < np.sign(octaves).mean() < 0.9
     assert all(record.n_rows == 32 for record in model.history_)
-    again = DynamicPartitionModel(10, learning=Paper(), max_iter=3, random_state=0).fit(pairs)
+    again = DynamicPartitionModel(10, learning=Paper(), prior=None, max_iter=3, random_state=0).fit(
+        pairs
+    )
     np.testing.assert_array_equal(model.means_, again.means_)
 
 
@@ -223,7 +258,7 @@ def test_paper_mode_runs_the_literal_updates(pairs):
     ("params", "X", "message"),
     [
         ({"family": "bernoulli"}, [[0, 1], [2, 1]], "X must be binary"),
-        ({}, [[0.0, np.nan]], "X contains NaN"),
+        ({}, [[0.0, np.nan], [1.0, np.nan]], "X has no observed value in column 1"),
         ({}, [[0.0, np.inf]], "X contains infinity"),
         ({}, np.empty((0, 3)), "0 sample"),
         ({"n_experts": 0}, [[0, 1]], "n_experts"),
@@ -261,6 +296,8 @@ def test_bad_input_after_fitting_is_named(pairs, pairs_model):
         pairs_model.sample(0)
 
 
+# Such data deserve warnings; here it is the numbers that must stay finite.
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize(
     "X",
     [
@@ -280,25 +317,66 @@ def test_degenerate_data_give_finite_models(X, n_experts, learning):
     assert np.isfinite(model.means_).all()
     assert np.isfinite(model.score_samples(X)).all()
     if n_experts == 1:
-        np.testing.assert_allclose(model.means_[0], X.mean(axis=0), atol=2e-3)
+        shrunk = model.family_.name == "bernoulli" and learning == "annealed"
+        mean = (X.sum(axis=0) + 0.5) / (len(X) + 1) if shrunk else X.mean(axis=0)
+        np.testing.assert_allclose(model.means_[0], mean, atol=1e-3)
 
 
 def test_more_experts_than_rows_leaves_dead_ones_harmless(pairs):
-    model = DynamicPartitionModel(12, max_iter=5, random_state=0).fit(pairs[:3])
+    model = DynamicPartitionModel(12, max_iter=5, random_state=0)
+    with pytest.warns(ConvergenceWarning, match=r"more experts \(12\) than rows \(3\)"):
+        model.fit(pairs[:3])
     assert np.isfinite(model.means_).all()
     assert (model.activation_probabilities_ > 0).all()
-    assert (model.inverse_transform(model.transform(pairs[:3])) > 0.5).shape == (3, 10)
+    back = model.inverse_transform(model.transform(pairs[:3]))
+    np.testing.assert_array_equal(back > 0.5, pairs[:3])
 
 
-def test_threads_change_no_result_and_progress_changes_no_code(grey, grey_model, capsys):
-    for n_jobs in (1, 2, -1):
+def test_a_warning_points_at_the_call_of_fit(pairs):
+    with pytest.warns(ConvergenceWarning) as caught:
+        DynamicPartitionModel(4, max_iter=2, random_state=0).fit(np.tile(pairs[:1], (20, 1)))
+    assert {warning.filename for warning in caught} == {__file__}
+
+
+def test_threads_change_no_result_and_progress_changes_no_code(
+    grey, grey_model, capsys, monkeypatch
+):
+    # so few rows would be left to one thread
+    monkeypatch.setattr("dynpart.engines.cpu.SHARED_TERMS", 1)
+    monkeypatch.setattr("dynpart.engines.cpu.TASK_TERMS", 1 << 12)
+    for n_jobs in (1, 2, 5):
         model = DynamicPartitionModel(8, random_state=0, max_iter=10, n_jobs=n_jobs).fit(grey)
         np.testing.assert_array_equal(model.means_, grey_model.means_)
+        np.testing.assert_array_equal(model.transform(grey), grey_model.transform(grey))
     watched = model.set_params(verbose=1).transform(grey)
     assert "Encoding" in capsys.readouterr().err
     np.testing.assert_array_equal(watched, grey_model.transform(grey))
     with pytest.raises(ValueError, match="n_jobs"):
         DynamicPartitionModel(n_jobs=0).fit(grey)
+
+
+def codes_of_a_fit(X, n_jobs):
+    model = DynamicPartitionModel(8, random_state=0, max_iter=3, n_jobs=n_jobs).fit(X)
+    return model.transform(X), model.score_samples(X)
+
+
+@pytest.mark.parametrize("kind", ["threads", "spawn", "fork"])
+def test_fits_side_by_side_give_the_same_codes(kind, grey, monkeypatch):
+    """In threads and processes, also in those forked while threads of ours are there."""
+    monkeypatch.setattr("dynpart.engines.cpu.SHARED_TERMS", 1)
+    codes, scores = codes_of_a_fit(grey, 2)
+    if kind == "threads":
+        pool = ThreadPoolExecutor(3)
+    elif kind in multiprocessing.get_all_start_methods():
+        pool = ProcessPoolExecutor(2, mp_context=multiprocessing.get_context(kind))
+    else:
+        pytest.skip(f"this system cannot {kind}")
+    with pool:
+        futures = [pool.submit(codes_of_a_fit, grey, n_jobs) for n_jobs in (1, 2, 3)]
+        for future in futures:
+            found = future.result(timeout=120)
+            np.testing.assert_array_equal(found[0], codes)
+            np.testing.assert_array_equal(found[1], scores)
 
 
 def test_a_saved_model_comes_back(tmp_path, grey, grey_model):
@@ -343,3 +421,11 @@ def test_a_fit_that_settles_early_fills_its_bar(capsys):
     assert model.n_iter_ < model.max_iter
     done, total = re.findall(r"(\d+)/(\d+)", capsys.readouterr().err)[-1]
     assert done == total == str(model.n_iter_)
+
+
+def test_a_refit_at_another_width_forgets_the_shape_of_images():
+    X = np.tile(make_pairs(4), (5, 1))
+    model = DynamicPartitionModel(4, max_iter=10, random_state=0).fit(X)
+    model.image_shape_ = (2, 4)
+    assert model.fit(X).image_shape_ == (2, 4)
+    assert not hasattr(model.fit(X[:, :6]), "image_shape_")

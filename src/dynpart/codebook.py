@@ -1,0 +1,155 @@
+"""The code book: codes of training rows, and what they make of the gaps of a row.
+
+Which experts go together is not a matter of independent bits. The codes of the training rows know:
+a gap is filled with what experts say under the codes of rows that agree with what was observed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynpart.arrays import copied, is_observed, row_blocks
+from dynpart.composition import compose_hard, owners
+from dynpart.engines import Experts
+from dynpart.rows import Rows
+
+Array = NDArray[np.float64]
+
+MOST_CODES = 4000
+"""Codes that are kept: enough to know what goes together, few enough for every model file."""
+MOST_VALUES = 1 << 24
+"""Values (codes x variables) that opinions under all codes may take up."""
+EVIDENCE = 0.35
+"""Power of a row's likelihood in the weight of a code.
+
+Variables that one expert explains are not independent evidence; with the full likelihood a few
+codes would outvote all others.
+"""
+OWN = 1e-6
+"""Weight of a row's own code beside those of the other rows."""
+
+
+@dataclass(frozen=True, eq=False)
+class CodeBook:
+    """Distinct codes of training rows.
+
+    Attributes
+    ----------
+    codes : ndarray of shape (n_codes, n_experts), bool
+        The most frequent first.
+    counts : ndarray of shape (n_codes,)
+        Rows that have each code, as often as they weigh.
+    """
+
+    codes: NDArray[np.bool_]
+    counts: Array
+
+    @classmethod
+    def of(cls, active: NDArray[np.bool_], weight: Array | None = None) -> CodeBook:
+        """The book of some rows' codes; of very many distinct ones the most frequent are kept."""
+        packed, inverse = np.unique(np.packbits(active, axis=1), axis=0, return_inverse=True)
+        counts = np.bincount(inverse.ravel(), weight, minlength=len(packed)).astype(np.float64)
+        kept = np.argsort(-counts, kind="stable")[:MOST_CODES]
+        codes = np.unpackbits(packed[kept], axis=1, count=active.shape[1]).astype(bool)
+        return cls(codes, counts[kept])
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @cached_property
+    def _places(self) -> dict[bytes, int]:
+        packed = np.packbits(self.codes, axis=1)
+        return {code.tobytes(): place for place, code in enumerate(packed)}
+
+    def log_counts(self, own: NDArray[np.bool_], n_codes: int) -> Array:
+        """Log counts of the first codes for rows with these codes, each without the row itself."""
+        counts = np.tile(self.counts[:n_codes], (len(own), 1))
+        for row, code in enumerate(np.packbits(own, axis=1)):
+            place = self._places.get(code.tobytes(), n_codes)
+            if place < n_codes:
+                counts[row, place] -= 1
+        return np.log(np.maximum(counts, OWN))
+
+
+@dataclass(frozen=True, eq=False)
+class Guess:
+    """What some rows may be, given what was observed: a mixture of the opinions under codes.
+
+    Attributes
+    ----------
+    block : slice
+        The rows.
+    weight : ndarray of shape (n_rows, n_codes + 1)
+        Of the codes, the row's own last; each row's sum to one.
+    eta : ndarray of shape (n_statistics, n_codes, n_features)
+        Opinions under the codes of the book.
+    own : ndarray of shape (n_statistics, n_rows, n_features)
+        Opinions under the rows' own codes.
+    """
+
+    block: slice
+    weight: Array
+    eta: Array
+    own: Array
+
+    def mixed(self) -> Array:
+        """Mean parameters of the mixture, shape (n_statistics, n_rows, n_features)."""
+        return self.weight[:, :-1] @ self.eta + self.weight[:, -1:] * self.own
+
+    def drawn(self, rng: np.random.RandomState) -> Array:
+        """Mean parameters under a code drawn for each row."""
+        ends = np.cumsum(self.weight, axis=1)
+        place = (rng.uniform(size=(len(ends), 1)) * ends[:, -1:] > ends).sum(axis=1)
+        from_book = place < self.eta.shape[1]
+        chosen = self.eta[:, np.where(from_book, place, 0)]
+        return np.where(from_book[:, None], chosen, self.own)
+
+
+def guesses(
+    rows: Rows, own: NDArray[np.bool_], experts: Experts, book: CodeBook
+) -> Iterator[Guess]:
+    """What rows may be where nothing was observed, block by block.
+
+    Parameters
+    ----------
+    rows : Rows
+    own : ndarray of shape (n_rows, n_experts)
+        The rows' own codes.
+    experts : Experts
+        In NumPy's arrays, as the rows are.
+    book : CodeBook
+    """
+    family, n_features = experts.family, rows.shape[1]
+    n_codes = max(1, min(len(book), MOST_VALUES // n_features))
+    eta = compose_hard(experts.eta, owners(experts.ranks, book.codes[:n_codes]))
+    theta, log_partition = family.natural(eta)
+    for block in row_blocks(len(rows), n_features + n_codes):
+        T = family.statistics(rows.values[block])
+        observed = is_observed(T[0])
+        T = np.where(observed, T, 0.0)
+        its = compose_hard(experts.eta, owners(experts.ranks, own[block]))
+        explained = np.empty((len(observed), n_codes + 1))
+        explained[:, :-1] = np.einsum("snd,smd->nm", T, theta, optimize=True)
+        explained[:, :-1] -= observed @ log_partition.T
+        base: Any = family.log_base(rows.values[block])
+        explained[:, -1] = (family.log_density(rows.values[block], its) - base).sum(axis=1)
+        log_counts = book.log_counts(own[block], n_codes)
+        score = np.c_[log_counts, np.full(len(own[block]), np.log(OWN))] + EVIDENCE * explained
+        weight = np.exp(score - score.max(axis=1, keepdims=True))
+        yield Guess(block, weight / weight.sum(axis=1, keepdims=True), eta, its)
+
+
+def completed(rows: Rows, own: NDArray[np.bool_], experts: Experts, book: CodeBook) -> Rows:
+    """The rows with their gaps filled: what their codes would be had all been observed."""
+    family = experts.family
+    numbers = copied(family.decode(rows.values))
+    for guess in guesses(rows, own, experts, book):
+        part = numbers[guess.block]
+        numbers[guess.block] = np.where(is_observed(part), part, family.likeliest(guess.mixed()))
+    return Rows.of(numbers, family, rows.weight)

@@ -1,0 +1,117 @@
+"""Counting: tables opened for a model that learns from them or counts activations anew."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import validate_data
+
+from dynpart.arrays import like
+from dynpart.encoding import Encoding, book_of_rows
+from dynpart.fitted import FittedModel
+from dynpart.learning import COUNTED_ROWS, activation_probabilities
+from dynpart.opening import Data, open_data, open_sparse, open_table
+from dynpart.sources import DTYPES, is_source
+from dynpart.sparse import is_large, is_sparse
+from dynpart.validation import rows_have
+
+LIGHT = 0.1
+"""Weight of a row, on average, below which weights were probably meant otherwise."""
+
+
+class CountedModel(FittedModel):
+    """A fitted model that looks at tables as a whole, beyond encoding their rows."""
+
+    def recount(self, X: ArrayLike, *, sample_weight: Any = None) -> Self:
+        """Count anew how often experts are active, with the encoding parameters as they are now.
+
+        :meth:`fit` counts activations in codes found with the parameters it was called with. After
+        a change of `max_active`, `n_active`, `activation_cost`, `criterion`, `n_starts`, `n_swaps`
+        or `prune`, ``activation_probabilities_`` belong to other codes than :meth:`transform`
+        finds; what relies on them is refused until they are counted anew. Experts stay as they are.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features), or a source of rows
+            Rows to count in, best the training rows; anything :meth:`fit` takes.
+        sample_weight : optional
+            As in :meth:`fit`.
+
+        Returns
+        -------
+        self : DynamicPartitionModel
+
+        Examples
+        --------
+        >>> from dynpart import DynamicPartitionModel
+        >>> from dynpart.datasets import make_pairs
+        >>> X = make_pairs(3)
+        >>> model = DynamicPartitionModel(6, random_state=0).fit(X)
+        >>> model.set_params(max_active=2).recount(X).activation_probabilities_.sum().round()
+        np.float64(2.0)
+        """
+        self._ready()
+        data = self._open(X, reset=False, sample_weight=sample_weight)
+        rows = data.encoded(self.family_.like(data.moments.mean))
+        encoding = Encoding.of(self)
+        experts = self._experts().like(data.moments.mean)
+        n_rows = data.moments.n_rows
+        if n_rows > COUNTED_ROWS:
+            rows = data.engine.take(rows, np.arange(COUNTED_ROWS) * n_rows // COUNTED_ROWS)
+            n_rows = COUNTED_ROWS
+        codes, prior = encoding.counted(data.engine, rows, experts)
+        probabilities = activation_probabilities(codes.summary(self.n_experts).to_numpy())
+        self.__dict__.update(
+            activation_probabilities_=like(probabilities, self.means_),
+            prior_=prior,
+            _book=book_of_rows(data.engine, rows, n_rows, codes, experts, encoding, prior),
+            _counted_with=encoding,
+        )
+        return self
+
+    def _open(self, X: Any, *, reset: bool, sample_weight: Any = None) -> Data:
+        if is_sparse(X) or not is_source(X):
+            return self._open_table(X, reset=reset, sample_weight=sample_weight)
+        if reset:
+            self._found_schema = self._survey_blocks(X)
+        data = open_data(X, self._engine(X), sample_weight, self._encoder())
+        if hasattr(data.head, "columns"):
+            validate_data(self, data.head, reset=reset, skip_check_array=True)
+        else:
+            validate_data(self, data.head, dtype=DTYPES, reset=reset, ensure_all_finite=False)
+        return data
+
+    def _open_table(
+        self, X: Any, *, reset: bool, sample_weight: Any, unseen_columns: bool = False
+    ) -> Data:
+        """Open what is one table to its owner: dense, or sparse of any size."""
+        engine = self._engine(X)
+        told: dict[str, Any] = {"sample_weight": sample_weight, "unseen_columns": unseen_columns}
+        if is_sparse(X) and is_large(X):
+            matrix = self._checked_sparse(X, reset=reset)
+            if reset:
+                self._found_schema = self._judge_sparse(matrix)
+            return open_sparse(matrix, engine, self._names(), **told)
+        table = self._checked_table(X, engine, reset=reset)
+        return open_table(table, engine, self._names(), **told)
+
+    def _say_little(self, data: Data) -> None:
+        """Warn of rows that say nothing, and of rows that count for next to nothing."""
+        if data.n_empty:
+            warnings.warn(
+                f"{rows_have(data.n_empty)} no observed value: nothing is learnt there",
+                UserWarning,
+                stacklevel=4,
+            )
+        n_rows, weight = data.moments.n_rows, data.moments.weight
+        if weight < LIGHT * n_rows:
+            warnings.warn(
+                f"the weights sum to {weight:.3g} over {n_rows} rows, and a weight counts rows: "
+                "hardly anything is learnt from so few; multiply weights that were normalised by "
+                "the number of rows",
+                UserWarning,
+                stacklevel=4,
+            )

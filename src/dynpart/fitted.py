@@ -1,0 +1,668 @@
+"""What a fitted model can do: encode rows and score them, decode codes, draw rows.
+
+Parameters may change between two calls, so every method looks at them again before it relies on
+them. How a model comes to be fitted is the business of :mod:`dynpart.estimator`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from copy import copy
+from dataclasses import replace
+from os import PathLike
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    DensityMixin,
+    TransformerMixin,
+)
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from dynpart.amplitudes import Amplitude
+from dynpart.arrays import (
+    as_float64,
+    is_observed,
+    is_tensor,
+    like,
+    namespace,
+    row_blocks,
+    to_numpy,
+)
+from dynpart.coding import Coded, coded
+from dynpart.composition import compose_hard, owners
+from dynpart.containers import built
+from dynpart.describing import DescribesItself
+from dynpart.encoding import Encoding, Pursuit, amplitudes, log_likelihood, retold
+from dynpart.engines import Codes, Engine, Experts, PursuitRule, make_engine, row_log_base
+from dynpart.explaining import ExplainsRows
+from dynpart.families import Family, family_class
+from dynpart.gaps import FillsGaps
+from dynpart.judging import JudgesTables
+from dynpart.kept import KeepsExperts
+from dynpart.neighbourhood import Neighbourhood, neighbourhood
+from dynpart.parameters import check_parameters
+from dynpart.prior import CodePrior, RowType
+from dynpart.progress import rows_progress
+from dynpart.pursuits import pursue
+from dynpart.rows import Rows
+from dynpart.schema import Schema, as_shape
+from dynpart.sources import DTYPES, blocks_of, is_dask_array, is_source
+from dynpart.sparse import as_csr, is_sparse
+from dynpart.storage import save
+from dynpart.validation import (
+    check_amplitudes,
+    check_codes,
+    check_count,
+    check_exact,
+    check_finite,
+    check_fitted_number,
+    check_limits,
+    check_width,
+    checked_tensor,
+    checked_weights,
+    rows_have,
+    without_masks,
+)
+
+
+class FittedModel(
+    DescribesItself,
+    ExplainsRows,
+    FillsGaps,
+    JudgesTables,
+    KeepsExperts,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    DensityMixin,
+    BaseEstimator,
+):
+    """The methods of a model that has learnt; see :class:`dynpart.DynamicPartitionModel`."""
+
+    n_experts: int
+    family: str
+    max_active: int | None
+    n_active: int | None
+    prior: str | None
+    activation_cost: float
+    criterion: str
+    amplitude: str | None
+    engine: str
+    device: Any
+    n_jobs: int | None
+    verbose: int
+
+    family_: Family
+    means_: NDArray[np.float64]
+    variances_: NDArray[np.float64]
+    expertise_: NDArray[np.float64]
+    activation_probabilities_: NDArray[np.float64]
+    prior_: CodePrior
+    n_features_in_: int
+    _counted_with: Encoding
+    _known_names: NDArray | None = None
+    _parameter_constraints: ClassVar[dict]
+
+    @property
+    def schema_(self) -> Schema:
+        """What the variables are, for commands, figures and files; AttributeError before a fit.
+
+        Made of what is known of them elsewhere, so that nothing can disagree: ``family_``,
+        ``n_features_in_``, ``feature_names_in_`` and ``image_shape_``, where the model has these,
+        and what was found out about the columns of the table it has learnt from.
+        """
+        names, shape, judged = (
+            self._names(),
+            getattr(self, "image_shape_", None),
+            self._found_schema,
+        )
+        return Schema(
+            self.family_.kinds_of_columns(self.n_features_in_),
+            None if names is None else tuple(names),
+            as_shape(shape),
+            None if judged is None else judged.levels,
+            None if judged is None else judged.dtypes,
+            None if judged is None else judged.container,
+        )
+
+    def on_numbers(self) -> Self:
+        """The same model for tables of numbers: levels by their indices, columns by their places.
+
+        Its methods take and return arrays, as commands and figures need them.
+        """
+        twin = copy(self)
+        twin._known_names = twin.__dict__.pop("feature_names_in_", self._known_names)
+        twin._takes_numbers = True
+        return twin
+
+    def plainly(self, X: Any) -> tuple[Self, Any]:
+        """The model and a table as :meth:`on_numbers` wants them; both as they are for arrays."""
+        if self._found_schema is None or self._takes_numbers:
+            return self, X
+        return self.on_numbers(), self._numbers(X)
+
+    # ---------------------------------------------------------------- encoding
+
+    def transform(self, X: ArrayLike) -> NDArray[np.uint8]:
+        """Encode rows: which experts are active in each.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features), or a source of rows
+            Anything :meth:`fit` takes. What was not observed says nothing; a row without any
+            observed value gets the code that is likeliest beforehand, with a warning.
+
+        Returns
+        -------
+        H : ndarray of shape (n_rows, n_experts)
+            Binary codes; for a Dask array a Dask array, computed chunk by chunk when asked for.
+        """
+        n_experts = self._ready()
+        if is_dask_array(X):
+            return self._lazily(X, "_codes", np.uint8, n_experts)
+        return self._by_blocks(self._codes, X)
+
+    def pursue(self, X: ArrayLike) -> Pursuit:
+        """Encode rows and tell the story: who was activated when, and what it brought.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features), or a source of rows
+
+        Returns
+        -------
+        Pursuit
+            Orders of activation with the log-likelihood after each step.
+        """
+        if is_source(X):
+            self._ready()
+            return Pursuit.joined([self.pursue(block) for block in blocks_of(X)])
+        rows, codes = self._encode(X)
+        rows = rows.to_numpy()
+        return retold(rows, codes, self._experts().like(rows.values), self._rule().cost)
+
+    def score_samples(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Joint log-likelihood log P(x | h) + log P(h) of each row with its code, in nats.
+
+        ``log_likelihood(X, H) + log_prior(H)`` with ``H = transform(X)``: a lower bound of log
+        P(x), which sums over all codes. Both terms belong to the same codes:
+        if an encoding parameter has changed since activations were counted, :meth:`recount` first.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features), or a source of rows
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            For a Dask array a Dask array, computed chunk by chunk when asked for.
+        """
+        n_experts = self._ready()
+        self._check_counted()
+        if is_dask_array(X):
+            return self._lazily(X, "score_samples", np.float64)
+        if is_source(X):
+            return self._by_blocks(self.score_samples, X)
+        rows, codes = self._encode(X)
+        active = codes.active(n_experts)
+        prior = like(self.prior_.log_prob(to_numpy(active)), active)
+        if self.criterion == "likelihood":
+            explained = as_float64(codes.log_likelihood)
+        else:  # the pursuit knows how likely the row is to experts who are equally sure
+            here = self._experts().like(rows.values)
+            explained = log_likelihood(rows, like(active, rows.values), here)
+        return like(like(explained, active) + prior, X)
+
+    def score(self, X: ArrayLike, y: None = None, sample_weight: ArrayLike | None = None) -> float:
+        """Mean of :meth:`score_samples`, a lower bound of the mean log P(x).
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features), or a source of rows
+        y : Ignored
+        sample_weight : array-like of shape (n_rows,), default=None
+            How many rows each row stands for.
+
+        Returns
+        -------
+        float
+        """
+        scores = self.score_samples(X)
+        if sample_weight is None:
+            return float(scores.mean())
+        scores = to_numpy(scores)
+        weight = checked_weights(sample_weight, len(scores))
+        return float(weight @ scores / weight.sum())
+
+    def log_density(self, X: ArrayLike) -> NDArray[np.float64]:
+        """A tighter lower bound of log P(x): summed over each row's code and its neighbours.
+
+        Neighbours have an expert more, one less, or one exchanged for another. The bound is never
+        below :meth:`score_samples`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features), or a source of rows
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+        """
+        if is_source(X):
+            return self._by_blocks(self.log_density, X)
+        rows, found, joint = self._neighbourhood(X)
+        bound = found.log_density + row_log_base(rows, self._experts().like(rows.values).family)
+        return like(np.maximum(bound, joint), X)
+
+    def activation_posterior(self, X: ArrayLike) -> NDArray[np.float64]:
+        """How probable it is that each expert is active: P(h_k = 1 | x), over the same codes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features), or a source of rows
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_experts)
+        """
+        if is_source(X):
+            return self._by_blocks(self.activation_posterior, X)
+        return like(self._neighbourhood(X)[1].activation, X)
+
+    def _neighbourhood(self, X: ArrayLike) -> tuple[Rows, Neighbourhood, NDArray[np.float64]]:
+        """Rows, sums over the neighbourhoods of their codes, and scores of the codes."""
+        n_experts = self._ready()
+        self._check_counted()
+        rows, codes = self._encode(X)
+        active, rows = to_numpy(codes.active(n_experts)), rows.to_numpy()
+        experts = self._experts().like(rows.values)
+        joint = to_numpy(as_float64(codes.log_likelihood)) + self.prior_.log_prob(active)
+        if self.criterion != "likelihood":  # the pursuit's likelihood is that of other experts
+            joint = log_likelihood(rows, active, experts) + self.prior_.log_prob(active)
+        return rows, neighbourhood(rows, active, experts, self.prior_), joint
+
+    # ---------------------------------------------------------------- decoding
+
+    def inverse_transform(self, H: ArrayLike, amplitudes: ArrayLike | None = None) -> Any:
+        """Compose the active experts' opinions under the hard rule (eq. 2).
+
+        Parameters
+        ----------
+        H : array-like of shape (n_rows, n_experts)
+            Binary codes, each with at least one active expert.
+        amplitudes : array-like of shape (n_rows, n_experts, 2), default=None
+            Gain and offset of every expert, as :meth:`amplitudes` returns them. None takes the
+            opinions as they are.
+
+        Returns
+        -------
+        ndarray or DataFrame of shape (n_rows, n_features)
+            The composed templates: of a binary variable the probability of a one, of others the
+            mean, of a variable with levels the likeliest. A model that has learnt from a data frame
+            returns one of the same kind.
+        """
+        owner = self.partition(H)
+        composed = like(self.means_, owner)[owner, np.arange(self.n_features_in_)]
+        if amplitudes is not None:
+            told = check_amplitudes(amplitudes, len(owner), len(self.means_))
+            told = like(told, owner)[np.arange(len(owner))[:, None], owner]
+            composed = told[..., 0] * composed + told[..., 1]
+        return self._given_back(composed, means=True)
+
+    def amplitudes(self, X: ArrayLike, H: ArrayLike | None = None) -> NDArray[np.float64]:
+        """Gains and offsets of the active experts of each row.
+
+        About what it owns, an active expert says gain * opinion + offset. Both numbers are those
+        of penalised least squares: gains vary around 1 with a standard deviation of 0.5, offsets
+        around 0 with that of the smallest variance of an expert.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features), or a source of rows
+        H : array-like of shape (n_rows, n_experts), default=None
+            Codes; by default those of :meth:`transform`.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_experts, 2)
+            Gain and offset; 1 and 0 where an expert is not active, or its amplitude does not vary.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from dynpart import DynamicPartitionModel
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.uniform(0.5, 2, (60, 1)) * np.sin(np.arange(12.0))
+        >>> model = DynamicPartitionModel(2, amplitude="gain", max_active=1, random_state=0).fit(X)
+        >>> H = model.transform(X)
+        >>> error = model.inverse_transform(H, model.amplitudes(X, H)) - X
+        >>> bool(np.abs(error).max() < np.abs(model.inverse_transform(H) - X).max() / 3)
+        True
+        """
+        n_experts = self._ready()
+        H = self.transform(X) if H is None else H
+        active = check_codes(H, n_experts)
+        if is_source(X):
+            return self._by_blocks(self.amplitudes, X, active)
+        rows = self._checked_rows(X, self._engine(X))
+        if len(rows) != len(active):
+            raise ValueError(f"X and H must have as many rows, found {len(rows)} and {len(active)}")
+        experts = self._experts().like(rows.values)
+        if experts.amplitude is None:
+            return like(np.broadcast_to([1.0, 0.0], (*active.shape, 2)).copy(), X)
+        return like(amplitudes(rows, like(active, rows.values), experts), X)
+
+    def partition(self, H: ArrayLike) -> NDArray[np.int32]:
+        """Who explains what: the responsible expert of every variable (eq. 2).
+
+        Parameters
+        ----------
+        H : array-like of shape (n_rows, n_experts)
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_features)
+            Index of the active expert with the highest expertise.
+        """
+        active = like(check_codes(H, self._ready()), H)
+        return owners(self._experts().like(active).ranks, active)
+
+    def log_likelihood(self, X: ArrayLike, H: ArrayLike) -> NDArray[np.float64]:
+        """Conditional log-likelihood log P(x | h) under the hard rule, in nats.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features), or a source of rows
+        H : array-like of shape (n_rows, n_experts)
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+        """
+        active = check_codes(H, self._ready())
+        if is_source(X):
+            return self._by_blocks(self.log_likelihood, X, active)
+        rows = self._checked_rows(X, self._engine(X))
+        if len(rows) != len(active):
+            raise ValueError(f"X and H must have as many rows, found {len(rows)} and {len(active)}")
+        experts = self._experts().like(rows.values)
+        return like(log_likelihood(rows, like(active, rows.values), experts), X)
+
+    def log_prior(self, H: ArrayLike) -> NDArray[np.float64]:
+        """Log P(h): how probable codes are beforehand, in nats. Minus that is what a code costs.
+
+        Parameters
+        ----------
+        H : array-like of shape (n_rows, n_experts)
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+        """
+        active = check_codes(H, self._ready())
+        self._check_counted()
+        return like(self.prior_.log_prob(to_numpy(active)), H)
+
+    @property
+    def types_(self) -> tuple[RowType, ...]:
+        """Types of rows, the most frequent first: the components of the prior over codes.
+
+        Each has a `weight`, ``activation_probabilities`` and its most probable `code`.
+        """
+        return self.prior_.row_types()
+
+    def surprise(self, X: ArrayLike) -> NDArray[np.float64]:
+        """How unlikely every value is to the expert that owns it: -log P(x | h), in nats.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features), or a source of rows
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_features)
+            0 where nothing was observed. Rows sum to minus :meth:`log_likelihood` of their codes.
+        """
+        n_experts = self._ready()
+        if is_source(X):
+            return self._by_blocks(self.surprise, X)
+        rows, codes = self._encode(X)
+        experts = self._experts().like(rows.values)
+        out = np.empty(rows.shape)
+        active = like(codes.active(n_experts), rows.values)
+        for block in row_blocks(*rows.shape):
+            eta = compose_hard(experts.eta, owners(experts.ranks, active[block]))
+            out[block] = to_numpy(-experts.family.log_density(rows.values[block], eta))
+        return like(out, X)
+
+    def sample(
+        self, n_samples: int = 1, random_state: int | np.random.RandomState | None = None
+    ) -> Any:
+        """Draw rows: a type, a code along its tree, then each variable from its owner.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+        random_state : int, RandomState instance or None, default=None
+
+        Returns
+        -------
+        X : ndarray or DataFrame of shape (n_samples, n_features)
+            Values of the kind and type that the model has learnt from.
+        """
+        self._ready()
+        self._check_counted()
+        check_count("n_samples", n_samples)
+        rng = check_random_state(random_state)
+        active, _ = self.prior_.sample(int(n_samples), rng)
+        # An empty code explains nothing: the likeliest one speaks instead.
+        active[np.ix_(~active.any(axis=1), Encoding.of(self).likeliest_code(self.prior_))] = True
+        experts = self._experts().like(active)
+        owner, family = owners(experts.ranks, active), experts.family
+        drawn = family.draw(compose_hard(experts.eta, owner), rng)
+        if experts.amplitude is not None:
+            told = experts.amplitude.drawn(active.shape, family.unit, rng)
+            told = told[np.arange(len(owner))[:, None], owner]
+            opinion = family.mean(compose_hard(experts.eta, owner))
+            drawn = drawn + (told[..., 0] - 1) * opinion + told[..., 1]
+        return self._given_back(like(drawn, self.means_))
+
+    def save(self, path: str | PathLike[str], *, overwrite: bool = True) -> None:
+        """Write the fitted model to a file that :func:`dynpart.load` reads, whole or not at all.
+
+        Parameters
+        ----------
+        path : path-like
+        overwrite : bool, default=True
+            Whether an existing file may be replaced.
+        """
+        self._ready()
+        save(self, path, overwrite=overwrite)
+
+    # ---------------------------------------------------------------- inside
+
+    def _ready(self) -> int:
+        """Check what can have changed since the fit; returns the number of fitted experts."""
+        check_is_fitted(self, "means_")
+        self._validate_params()
+        n_experts = len(self.means_)
+        check_fitted_number(self.n_experts, n_experts)
+        check_limits(n_experts, n_active=self.n_active, max_active=self.max_active)
+        return n_experts
+
+    def _validate_params(self) -> None:
+        check_parameters(
+            type(self).__name__, self._parameter_constraints, self.get_params(deep=False)
+        )
+        if self.family != "auto":
+            family_class(self.family)
+
+    def _experts(self) -> Experts:
+        """The experts as they were learnt or loaded, with the amplitude of the parameters."""
+        experts = super()._experts()
+        amplitude = Amplitude.of(self.amplitude, experts.family)
+        return experts if amplitude is None else replace(experts, amplitude=amplitude)
+
+    def _check_counted(self) -> None:
+        """Raise ValueError if activation probabilities belong to codes found in another way."""
+        now = Encoding.of(self)
+        now.check_counted_with(getattr(self, "_counted_with", now))
+
+    def _is_counted(self) -> bool:
+        """Whether activation probabilities belong to codes found as they would be now."""
+        try:
+            self._check_counted()
+        except ValueError:
+            return False
+        return True
+
+    def _engine(self, X: Any) -> Engine:
+        """The engine for these rows: tensors on a GPU stay there.
+
+        A tensor on the CPU is an array like any other, unless the torch engine is asked for.
+        """
+        device = self.device
+        if is_tensor(X) and device is None:
+            wanted = self.engine == "torch" or (self.engine == "auto" and X.device.type != "cpu")
+            device = X.device if wanted else None
+        return make_engine(self.engine, self.n_jobs, device)
+
+    def _rule(self) -> PursuitRule:
+        """How rows are encoded."""
+        encoding = Encoding.of(self)
+        if encoding.is_joint:
+            encoding.check_prior(getattr(self, "_counted_with", encoding))
+        # A stream counts codes that were forced to be long: they say nothing about those of rows.
+        counted = getattr(self, "_book", None) is not None
+        return encoding.rule(self.means_.shape, self.prior_ if counted else None)
+
+    def _encode(self, X: ArrayLike) -> tuple[Rows, Codes]:
+        self._ready()
+        engine = self._engine(X)
+        rows = self._checked_rows(X, engine)
+        return rows, self._told_beforehand(rows, self._pursued(engine, rows))
+
+    def _pursued(self, engine: Engine, rows: Rows) -> Any:
+        """Codes of rows, with a bar to watch if that is asked for."""
+        experts = Encoding.of(self).encoders(self._experts().like(rows.values))
+        rule = self._rule()
+        with rows_progress(self.verbose, len(rows)) as advance:
+            if advance is None:
+                return pursue(engine, rows, experts, rule)
+            parts = []
+            for block in row_blocks(*rows.shape):
+                parts.append(pursue(engine, rows[block], experts, rule))
+                advance(len(rows[block]))
+        return type(parts[0]).joined(parts)
+
+    def _told_beforehand(self, rows: Rows, codes: Any) -> Any:
+        """The codes, but rows without any observed value have the one that is likeliest."""
+        if rows.complete:
+            return codes
+        T = self.family_.like(rows.values).statistics(rows.values)
+        empty = ~is_observed(T[0]).any(axis=1)
+        n_empty = int(empty.sum())
+        if not n_empty:
+            return codes
+        warnings.warn(
+            f"{rows_have(n_empty)} no observed value, and gets the code that is likeliest before "
+            "anything is known",
+            UserWarning,
+            stacklevel=4,
+        )
+        code = Encoding.of(self).likeliest_code(self.prior_)
+        return codes.with_code(empty, code)
+
+    def _by_blocks(self, method: Callable[..., Any], X: Any, *others: NDArray) -> Any:
+        """What a method makes of a table, or of a source block after block.
+
+        `others` have as many rows as all blocks together.
+        """
+        if not is_source(X):
+            return method(X)
+        parts, done = [], 0
+        for block in blocks_of(X):
+            mine = (other[done : done + len(block)] for other in others)
+            parts.append(method(block, *mine))
+            done += len(block)
+        if any(len(other) != done for other in others):
+            raise ValueError(f"X and H must have as many rows, found {done} and {len(others[0])}")
+        return namespace(parts[0]).concatenate(parts)
+
+    def _codes(self, X: ArrayLike) -> NDArray[np.uint8]:
+        active = like(self._encode(X)[1].active(len(self.means_)), X)
+        return active.view(namespace(active).uint8)
+
+    def _lazily(self, X: Any, method: str, dtype: type, n_columns: int | None = None) -> Any:
+        from dynpart.engines.dask import lazily
+
+        check_width(X, self.n_features_in_)
+        self._rule()
+        # Chunks are computed later: by the model as it is now.
+        return lazily(X, getattr(copy(self), method), dtype, n_columns)
+
+    def _checked_rows(self, X: ArrayLike, engine: Engine) -> Rows:
+        table = self._checked_table(X, engine, reset=False)
+        family = self.family_.like(table)
+        family.check(table, columns=self._names())
+        return Rows.of(table, family)
+
+    def _names(self) -> NDArray | None:
+        """Names of the variables, where they have names; rows need not come with them."""
+        return getattr(self, "feature_names_in_", self._known_names)
+
+    def _checked_table(self, X: Any, engine: Engine, *, reset: bool) -> Any:
+        """The rows as the engine reads them: tensors for the torch engine, else NumPy's arrays."""
+        if is_tensor(X):
+            X = checked_tensor(X)
+            if engine.name == "torch":
+                validate_data(self, np.zeros((1, X.shape[1])), reset=reset)
+                return self._tensor_as_numbers(X, reset=reset)
+            X = to_numpy(X)
+        if is_sparse(X):
+            matrix = self._checked_sparse(X, reset=reset)
+            return self._as_numbers(Coded.of_numbers(matrix.toarray()), reset=reset)
+        check_exact(X)
+        table = coded(X)
+        if table is None:
+            rows = validate_data(
+                self,
+                without_masks(X),
+                dtype=DTYPES,
+                order="C",
+                reset=reset,
+                ensure_all_finite=False,
+            )
+            table = Coded.of_numbers(rows)
+        else:
+            self._check_columns(X, table, reset=reset)
+        check_finite(table.values, columns=self._names())
+        return self._as_numbers(table, reset=reset)
+
+    def _given_back(self, table: Any, *, means: bool = False) -> Any:
+        """Rows of numbers as the kind of table that the model has learnt from."""
+        if self._found_schema is None or self._takes_numbers:
+            return table
+        if is_tensor(table):
+            return like(built(to_numpy(table), self.schema_, means=means), table)
+        return built(table, self.schema_, means=means)
+
+    def _checked_sparse(self, X: Any, *, reset: bool) -> Any:
+        """A sparse matrix by rows."""
+        matrix = as_csr(X, self._names())
+        validate_data(
+            self, matrix, accept_sparse=True, dtype=None, reset=reset, ensure_all_finite=False
+        )
+        return matrix
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
+        return tags

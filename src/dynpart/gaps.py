@@ -1,0 +1,144 @@
+"""Gaps: what a fitted model fills in where nothing was observed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_random_state
+
+from dynpart.arrays import is_observed, like, to_numpy
+from dynpart.codebook import CodeBook, Guess, completed, guesses
+from dynpart.containers import filled
+from dynpart.engines import Engine, Experts
+from dynpart.families import Family
+from dynpart.rows import Rows
+from dynpart.schema import Schema
+from dynpart.validation import check_count
+
+
+class FillsGaps:
+    """The methods of a fitted model that deal with what was not observed."""
+
+    family_: Family
+    _book: CodeBook | None = None
+
+    if TYPE_CHECKING:  # what the rest of the model offers
+        _ready: Callable[[], int]
+        _engine: Callable[[Any], Engine]
+        _experts: Callable[[], Experts]
+        _encode: Callable[[Any], tuple[Rows, Any]]
+        _pursued: Callable[[Engine, Rows], Any]
+        _checked_table: Callable[..., Any]
+        _found_schema: Schema | None
+        _takes_numbers: bool
+
+        @property
+        def schema_(self) -> Schema:
+            """What the variables are."""
+
+    def conditional_means(self, X: ArrayLike) -> NDArray[np.float64]:
+        """What every variable may be expected to be, given what was observed of its row.
+
+        The opinions that experts compose (eq. 2) under the codes of training rows, averaged. A
+        code counts as often as rows had it, times a power of the likelihood that it gives to what
+        was observed; the row's own code counts once less. A model that has learnt from a stream
+        takes the codes of `X` itself.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            NaN where nothing was observed.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_features)
+            For binary variables the probability of a one; also where a value was observed.
+        """
+        out = np.empty(0)
+        for guess, shape in self._guesses(X):
+            if not out.size:
+                out = np.empty(shape)
+            out[guess.block] = self.family_.like(out).mean(guess.mixed())
+        return like(out, X)
+
+    def impute(
+        self,
+        X: ArrayLike,
+        *,
+        draws: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> Any:
+        """Fill in what was not observed; all other values stay as they are.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+            NaN, None, nulls and masked values were not observed.
+        draws : int, default=None
+            None fills in the mean given what was observed (:meth:`conditional_means`), or the
+            likeliest value of binary variables. A number makes as many tables in which values are
+            drawn: a code for each row, then each value from the expert that owns it.
+        random_state : int, RandomState instance or None, default=None
+            For draws.
+
+        Returns
+        -------
+        Table of the kind that `X` is, or a list of `draws` such tables.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from dynpart import DynamicPartitionModel
+        >>> from dynpart.datasets import make_pairs
+        >>> X = np.repeat(make_pairs(3), 10, axis=0)
+        >>> model = DynamicPartitionModel(6, random_state=0).fit(X)
+        >>> gappy = X.astype(float)
+        >>> gappy[:, 0] = np.nan
+        >>> bool((model.impute(gappy) == X).all())
+        True
+        """
+        if draws is not None:
+            check_count("draws", draws)
+        rng = check_random_state(random_state)
+        table = self._numbers(X)
+        gaps = ~is_observed(table)
+        family = self.family_.like(table)
+        tables = [np.zeros(table.shape) for _ in range(draws or 1)]
+        if gaps.any():
+            for guess, _ in self._guesses(X):
+                for values in tables:
+                    if draws is None:
+                        values[guess.block] = family.likeliest(guess.mixed())
+                    else:
+                        values[guess.block] = family.draw(guess.drawn(rng), rng)
+        numeric = self._found_schema is None or self._takes_numbers
+        schema = None if numeric else self.schema_
+        found = [filled(X, values, gaps, schema) for values in tables]
+        return found[0] if draws is None else found
+
+    def _numbers(self, X: Any) -> NDArray:
+        """The table as NumPy's numbers, NaN where nothing was observed."""
+        self._ready()
+        table = to_numpy(self._checked_table(X, self._engine(X), reset=False))
+        return table if table.dtype.kind == "f" else table.astype(np.float64)
+
+    def _guesses(self, X: Any) -> Iterator[tuple[Guess, tuple[int, int]]]:
+        """What rows may be, block by block, and the shape of the table."""
+        rows, codes = self._encode(X)
+        rows = rows.to_numpy()
+        experts = self._experts().like(rows.values)
+        if experts.amplitude is not None:
+            raise ValueError(
+                "gaps are filled with opinions as they are: set amplitude=None, and recount(X)"
+            )
+        own = to_numpy(codes.active(experts.n_experts))
+        book = self._book or CodeBook.of(own)
+        if not rows.complete:
+            # The book has the codes of completed rows; that of this row is to count once less.
+            again = self._pursued(self._engine(X), completed(rows, own, experts, book))
+            own = to_numpy(again.active(experts.n_experts))
+        for guess in guesses(rows, own, experts, book):
+            yield guess, rows.shape

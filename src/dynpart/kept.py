@@ -1,0 +1,67 @@
+"""What a fitted model keeps: its experts as they were learnt, shown in arrays for reading."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynpart.arrays import is_tensor, namespace, to_numpy
+from dynpart.engines import Experts
+
+
+class KeepsExperts:
+    """Experts are the truth; the attributes that show them can neither be written nor replaced."""
+
+    _learnt: Experts
+    _shown: dict[str, NDArray[np.float64]]
+
+    def _keep_experts(self, experts: Experts) -> None:
+        """Keep these experts as they are, and show what they think in arrays nobody can write to.
+
+        Of levels that come from a file nothing is known but that they are finite, so a bound on
+        them is not kept either.
+        """
+        family, eta = experts.family, experts.eta
+        shown = {
+            "means_": family.mean(eta),
+            "expertise_": namespace(eta).exp2(experts.log2_expertise),
+        }
+        if family.n_levels is None:
+            shown["variances_"] = family.variance(eta)
+        self.__dict__.pop("variances_", None)
+        self.__dict__.update(shown, family_=family, _learnt=replace(experts, log2_bound=math.inf))
+        self._shown = shown
+        self._protect()
+
+    def _protect(self) -> None:
+        """Make shown arrays read-only: experts would not notice what is written into them."""
+        for array in self._shown.values():
+            if not is_tensor(array):
+                array.flags.writeable = False
+
+    def _experts(self) -> Experts:
+        """The experts as they were learnt or loaded; ValueError if attributes say otherwise."""
+        for name in self._shown:
+            if not self._is_shown(name):
+                raise ValueError(
+                    f"{name} was replaced, but rows are encoded with the experts that were learnt: "
+                    "attributes of a fitted model are for reading, change a copy of them"
+                )
+        return self._learnt
+
+    def _is_shown(self, name: str) -> bool:
+        """Whether this attribute is what the experts think."""
+        found, shown = getattr(self, name, None), self._shown[name]
+        return found is shown or np.array_equal(to_numpy(found), to_numpy(shown))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)  # type: ignore[misc]  # that of BaseEstimator
+        if hasattr(self, "_shown"):
+            # Arrays come back writable, and from some pickles twice.
+            same = {name: array for name, array in self._shown.items() if self._is_shown(name)}
+            self.__dict__.update(same)
+            self._protect()

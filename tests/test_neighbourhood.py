@@ -1,0 +1,78 @@
+"""Sums over the neighbourhood of codes, held to sums over all of them."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import logsumexp
+
+from dynpart import DynamicPartitionModel
+from dynpart.encoding import log_likelihood
+from dynpart.neighbourhood import neighbourhood
+from tests.strategies import problems
+from tests.test_prior import all_codes, random_prior
+
+
+def near(code):
+    """All codes that one change leads to, and the code itself; none is empty."""
+    codes = all_codes(len(code)).astype(bool)
+    differs = codes != code
+    added, dropped = (differs & codes).sum(axis=1), (differs & ~codes).sum(axis=1)
+    return codes[(added <= 1) & (dropped <= 1) & codes.any(axis=1)]
+
+
+@settings(max_examples=30, deadline=None)
+@given(problem=problems(), seed=st.integers(0, 1000))
+def test_sums_are_those_of_all_neighbours(problem, seed):
+    experts, rows = problem
+    rng, n_experts = np.random.default_rng(seed), experts.n_experts
+    prior = random_prior(seed, 2, n_experts)
+    active = rng.random((len(rows), n_experts)) < 0.5
+    active[~active.any(axis=1), 0] = True
+    base = experts.family.log_base(rows.values)
+    found = neighbourhood(rows, active, experts, prior)
+    for n, code in enumerate(active):
+        codes = near(code)
+        row = rows[np.full(len(codes), n)]
+        value = log_likelihood(row, codes, experts) + prior.log_prob(codes)
+        value -= base if isinstance(base, float) else base[n].sum()
+        total = logsumexp(value)
+        assert found.log_density[n] == pytest.approx(total, rel=1e-6, abs=1e-6)
+        share = np.exp(value - total) @ codes
+        np.testing.assert_allclose(found.activation[n], share, atol=1e-6)
+
+
+@pytest.fixture(scope="module")
+def planted():
+    """A model whose rows are its own samples, so that all probabilities are known."""
+    rng = np.random.default_rng(0)
+    X = (rng.random((400, 6)) < 0.5).repeat(3, axis=1)
+    X = np.where(rng.random(X.shape) < 0.2, 1 - X, X).astype(np.uint8)
+    model = DynamicPartitionModel(5, max_iter=10, random_state=0).fit(X)
+    codes, _ = model.prior_.sample(4000, rng)
+    codes = codes[codes.any(axis=1)]
+    rows = (rng.random((len(codes), X.shape[1])) < model.inverse_transform(codes)).astype(np.uint8)
+    return model, codes, rows
+
+
+def test_the_density_is_between_that_of_the_code_and_that_of_all_codes(planted):
+    model, _, rows = planted
+    rows = rows[:300]
+    every = all_codes(5)[1:]
+    joint = [model.log_likelihood(rows, np.tile(code, (len(rows), 1))) for code in every]
+    exact = logsumexp(np.array(joint) + model.log_prior(every)[:, None], axis=0)
+    found = model.log_density(rows)
+    assert (found >= model.score_samples(rows)).all()
+    assert (found <= exact + 1e-4).all()
+    assert (exact - found).mean() < 0.25 * (exact - model.score_samples(rows)).mean()
+
+
+def test_experts_are_active_as_often_as_the_model_says(planted):
+    model, codes, rows = planted
+    p = model.activation_posterior(rows)
+    assert p.shape == codes.shape
+    assert ((p >= 0) & (p <= 1)).all()
+    for low in np.arange(0, 1, 0.2):
+        said = (p >= low) & (p <= low + 0.2)
+        if said.sum() > 200:
+            assert codes[said].mean() == pytest.approx(p[said].mean(), abs=0.07)
