@@ -13,6 +13,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import Colormap, Normalize
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.patches import Patch
 from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
@@ -22,9 +23,39 @@ FRAME = (0.72, 0.75, 0.80)
 """Colour of the lines between tiles."""
 NOT_RESPONSIBLE = (0.68, 0.68, 0.68)
 """Grey of variables that an expert does not own."""
+NOT_OBSERVED = ((0.87, 0.93, 0.97), (0.55, 0.73, 0.84))
+"""Ground and stripes of variables that were not observed."""
+STRIPE = 3
+"""Width of a stripe in pixels of the picture, where tiles are enlarged."""
 INK = "#22262e"
 SMALL = 7.5
 DPI = 150
+
+
+HUES = (250, 30, 145, 85, 310, 195, 0, 115, 275, 55, 170, 335)
+"""Hues of experts, in degrees; those of the explorer."""
+
+
+def expert_colour(k: int) -> tuple[float, float, float]:
+    """The colour of an expert in all figures of tables, the same as in the explorer's light theme.
+
+    Hues of equal lightness and strength, in the perceptual space OKLCH.
+    """
+    turn = k // len(HUES)
+    lightness = 0.62 + (0.0, -0.12, 0.1)[turn % 3]
+    angle = np.deg2rad(HUES[k % len(HUES)] + 13 * turn)
+    a, b = 0.155 * np.cos(angle), 0.155 * np.sin(angle)
+    to_cone = [[0.3963377774, 0.2158037573], [-0.1055613458, -0.0638541728]]
+    to_cone.append([-0.0894841775, -1.291485548])
+    cone = (lightness + np.array(to_cone) @ [a, b]) ** 3
+    to_light = [[4.0767416621, -3.3077115913, 0.2309699292]]
+    to_light.append([-1.2684380046, 2.6097574011, -0.3413193965])
+    to_light.append([-0.0041960863, -0.7034186147, 1.707614701])
+    light = np.array(to_light) @ cone
+    dim = light <= 0.0031308
+    rgb = np.where(dim, 12.92 * light, 1.055 * np.clip(light, 0, None) ** (1 / 2.4) - 0.055)
+    red, green, blue = (float(c) for c in np.clip(rgb, 0, 1))
+    return red, green, blue
 
 
 @dataclass(frozen=True)
@@ -60,11 +91,12 @@ class Scale:
 
 
 def value_scale(model: Any, X: ArrayLike | None = None, cmap: str | None = None) -> Scale:
-    """White to black from 0 to 1 for probabilities; dark to light over the range of grey values."""
-    if not hasattr(model, "variances_"):
-        return Scale(0.0, 1.0, cmap or "gray_r")
+    """White to black over all levels; dark to light over the range of numbers."""
+    if model.family_.n_levels is not None:
+        return Scale(0.0, model.family_.n_levels - 1.0, cmap or "gray_r")
     values = np.asarray(model.means_ if X is None else X, dtype=np.float64)
-    low, high = np.percentile(values, [0.5, 99.5])
+    observed = values[~np.isnan(values)]
+    low, high = np.percentile(observed if observed.size else model.means_, [0.5, 99.5])
     return Scale(float(low), float(high), cmap or "gray")
 
 
@@ -80,6 +112,11 @@ def checked_shape(n_features: int, image_shape: tuple[int, int] | None) -> tuple
     return int(image_shape[0]), int(image_shape[1])
 
 
+def shape_of(model: Any, image_shape: tuple[int, int] | None) -> tuple[int, int] | None:
+    """The shape of images: given, or known to the model."""
+    return model.schema_.image_shape if image_shape is None else image_shape
+
+
 def as_tiles(values: ArrayLike, image_shape: tuple[int, int] | None) -> Array:
     """Rows (..., n_features) as pictures (..., height, width); rows of a table become strips."""
     values = np.asarray(values, dtype=np.float64)
@@ -93,8 +130,8 @@ def as_tiles(values: ArrayLike, image_shape: tuple[int, int] | None) -> Array:
 
 def variable_names(model: Any, feature_names: Sequence[str] | None, n_features: int) -> list[str]:
     """Names to write beside variables: given, learnt from the data, or numbers."""
-    if feature_names is None:
-        feature_names = getattr(model, "feature_names_in_", None)
+    if feature_names is None and model is not None:
+        feature_names = model.schema_.names
     if feature_names is None:
         return [str(d) for d in range(n_features)]
     if len(feature_names) != n_features:
@@ -136,10 +173,15 @@ class Mosaic:
         return self.place(axis, np.arange(self.grid[axis]), (self.tile[axis] - 1) / 2)
 
 
-def mosaic(tiles: Array, shown: NDArray[np.bool_] | None = None) -> Mosaic:
+def mosaic(
+    tiles: Array,
+    shown: NDArray[np.bool_] | None = None,
+    gaps: NDArray[np.bool_] | None = None,
+) -> Mosaic:
     """Lay out tiles of shape (n_rows, n_columns, height, width, 3) with lines between them.
 
-    Tiles that are not `shown`, shape (n_rows, n_columns), stay empty.
+    Tiles that are not `shown`, shape (n_rows, n_columns), stay empty. Pixels that are `gaps`, shape
+    (n_rows, n_columns, height, width), were not observed and are striped.
     """
     n_rows, n_columns, height, width, _ = tiles.shape
     zoom = max(1, round(48 / max(height, width)))
@@ -154,9 +196,39 @@ def mosaic(tiles: Array, shown: NDArray[np.bool_] | None = None) -> Mosaic:
         picture[top : top + tall + 2 * gap, left : left + wide + 2 * gap] = FRAME
     for i, j in places:
         top, left = i * (tall + gap) + gap, j * (wide + gap) + gap
-        enlarged = tiles[i, j].repeat(zoom, axis=0).repeat(zoom, axis=1)
+        enlarged = _enlarged(tiles[i, j], zoom)
+        if gaps is not None and gaps[i, j].any():
+            where = _enlarged(gaps[i, j], zoom)
+            enlarged[where] = _stripes(tall, wide, zoom)[where]
         picture[top : top + tall, left : left + wide] = enlarged
     return Mosaic(picture, (n_rows, n_columns), (height, width), zoom, gap)
+
+
+def _enlarged(tile: NDArray, zoom: int) -> NDArray:
+    return tile.repeat(zoom, axis=0).repeat(zoom, axis=1)
+
+
+def _stripes(height: int, width: int, zoom: int) -> Array:
+    """Diagonal stripes, wide enough to be seen in tiles that are not enlarged, too."""
+    y, x = np.indices((height, width))
+    step = STRIPE if zoom > 1 else max(2, min(height, width) // 24)
+    return np.asarray(NOT_OBSERVED)[(y + x) // step % 2]
+
+
+def explain_gaps(figure: Figure, gaps: NDArray[np.bool_]) -> None:
+    """A legend for what was not observed, if there is any."""
+    if not gaps.any():
+        return
+    ground, stripes = NOT_OBSERVED
+    patch = Patch(facecolor=ground, edgecolor=stripes, hatch="/////", label="not observed")
+    figure.legend(
+        handles=[patch],
+        loc="outside lower right",
+        frameon=False,
+        fontsize=SMALL,
+        labelcolor=INK,
+        borderpad=0,
+    )
 
 
 def new_figure(width: float, height: float) -> Figure:

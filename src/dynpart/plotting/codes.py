@@ -12,13 +12,16 @@ from sklearn.utils.validation import check_is_fitted
 from dynpart.plotting._canvas import (
     as_tiles,
     checked_shape,
+    explain_gaps,
     fit_size,
     mosaic,
     near_square,
     new_figure,
+    shape_of,
     show_mosaic,
     value_scale,
 )
+from dynpart.plotting.tables import table_pursuit
 
 
 def plot_pursuit(
@@ -32,7 +35,8 @@ def plot_pursuit(
     """Draw the likelihood matching pursuit, one column per sample, top down.
 
     Each tile is the composed template after one more activation; a column ends where its
-    sample's pursuit ended, or after `max_steps`. The bottom row shows the data.
+    sample's pursuit ended, or after `max_steps`. The bottom row shows the data. Rows of a table
+    stand below each other, with names, values and a line for each expert that joins.
 
     Parameters
     ----------
@@ -41,7 +45,7 @@ def plot_pursuit(
     X : array-like of shape (n_rows, n_features)
         A few samples; twenty are easy to read.
     image_shape : tuple of int, optional
-        (height, width) where rows are images.
+        (height, width) where rows are images; the model's own by default.
     max_steps : int, default=10
         Draw at most so many steps.
     cmap : str, optional
@@ -60,6 +64,10 @@ def plot_pursuit(
     >>> figure = plot_pursuit(model, X[:8])
     """
     check_is_fitted(model)
+    image_shape = shape_of(model, image_shape)
+    if image_shape is None:
+        return table_pursuit(model, X, max_steps)
+    model, X = model.plainly(X)
     X = np.asarray(X)
     order = model.pursue(X).order
     n_active = np.count_nonzero(order >= 0, axis=1)
@@ -69,7 +77,8 @@ def plot_pursuit(
     tiles = as_tiles(np.concatenate([composed, X[None]]), image_shape)
     shown = np.ones(tiles.shape[:2], dtype=bool)
     shown[:-1] = order[:, :n_steps].T >= 0
-    picture = mosaic(scale.colours(tiles), shown)
+    gaps = np.isnan(tiles)
+    picture = mosaic(scale.colours(tiles), shown, gaps)
     figure = new_figure(*_size(picture.grid, tiles.shape[2:], widest=9.0, tile_width=0.62))
     show_mosaic(
         figure.subplots(),
@@ -78,6 +87,7 @@ def plot_pursuit(
         column_labels=[f"of {n}" for n in n_active],
     )
     figure.axes[0].set_ylabel("experts activated", fontsize=8)
+    explain_gaps(figure, gaps)
     return figure
 
 
@@ -108,7 +118,7 @@ def plot_reconstructions(
         A fitted model.
     X : array-like of shape (n_rows, n_features)
     image_shape : tuple of int, optional
-        (height, width) where rows are images.
+        (height, width) where rows are images; the model's own by default.
     n_columns : int, optional
         Samples side by side; by default as many as make the figure about square.
     cmap : str, optional
@@ -127,8 +137,11 @@ def plot_reconstructions(
     >>> figure = plot_reconstructions(model, X, n_columns=4)
     """
     check_is_fitted(model)
+    image_shape = shape_of(model, image_shape)
+    model, X = model.plainly(X)
     X = np.asarray(X)
-    composed = model.inverse_transform(np.asarray(model.transform(X)))
+    H = np.asarray(model.transform(X))
+    composed = model.inverse_transform(H, model.amplitudes(X, H))
     data, copies = as_tiles(X, image_shape), as_tiles(composed, image_shape)
     tile = data.shape[1:]
     columns = n_columns or near_square(len(X), (2 * tile[0], tile[1]), aspect=1.2)
@@ -141,9 +154,11 @@ def plot_reconstructions(
         grid[band, 0, column], grid[band, 1, column] = data[n], copies[n]
         shown[2 * band : 2 * band + 2, column] = True
     colours = value_scale(model, X, cmap).colours(tiles)
-    picture = mosaic(colours.reshape(2 * bands, columns, *tile, 3), shown)
+    gaps = np.isnan(tiles).reshape(2 * bands, columns, *tile)
+    picture = mosaic(colours.reshape(2 * bands, columns, *tile, 3), shown, gaps)
     figure = new_figure(*_size(picture.grid, tile, widest=9.0, tile_width=1.6))
     show_mosaic(figure.subplots(), picture, row_labels=["data", "model"] * bands)
+    explain_gaps(figure, gaps)
     return figure
 
 

@@ -22,6 +22,7 @@ from dynpart.plotting._canvas import (
     near_square,
     new_figure,
     plain_axes,
+    shape_of,
     show_mosaic,
     value_scale,
     variable_names,
@@ -48,7 +49,8 @@ def plot_experts(
     model : DynamicPartitionModel
         A fitted model.
     image_shape : tuple of int, optional
-        (height, width) where rows are images; otherwise a table of experts by variables is drawn.
+        (height, width) where rows are images; the model's own by default. Otherwise a table of
+        experts by variables is drawn.
     experts : array-like of int, optional
         Which experts to draw, and in which order; by default all.
     feature_names : sequence of str, optional
@@ -71,6 +73,7 @@ def plot_experts(
     ['Opinions', 'Levels of expertise']
     """
     check_is_fitted(model)
+    image_shape = shape_of(model, image_shape)
     chosen = _chosen(experts, len(model.means_))
     level = np.log2(model.expertise_[chosen])
     reach = max(float(np.percentile(np.abs(level), 99)), 1e-9)
@@ -83,7 +86,11 @@ def plot_experts(
         "Levels of expertise": "log₂ expertise",
     }
     names = variable_names(model, feature_names, model.means_.shape[1])
-    return _panels(panels, image_shape, labels=chosen, names=names, bar_labels=bar)
+    called = None
+    if image_shape is None:
+        own = model.expert_names_
+        called = [f"{own[k]}  {k}" for k in chosen]
+    return _panels(panels, image_shape, labels=chosen, names=names, bar_labels=bar, called=called)
 
 
 def plot_templates(
@@ -131,7 +138,7 @@ def plot_templates(
             raise ValueError(
                 f"templates must be (n_units, n_features), got shape {matrix.shape} for {name!r}"
             )
-        low, high = limits or (float(matrix.min()), float(matrix.max()))
+        low, high = limits or (float(np.nanmin(matrix)), float(np.nanmax(matrix)))
         panels[name] = matrix, Scale(low, high, cmap)
     if not panels:
         raise ValueError("templates must hold at least one array")
@@ -195,6 +202,7 @@ def _panels(
     labels: NDArray[np.intp] | None,
     names: Sequence[str],
     bar_labels: Mapping[str, str],
+    called: Sequence[str] | None = None,
 ) -> Figure:
     """Several (n_units, n_features) arrays side by side, as galleries or as tables."""
     shapes = [values.shape for values, _ in panels.values()]
@@ -208,12 +216,15 @@ def _panels(
         columns = near_square(n_units, tile)
         width = 5.2 if len(panels) <= 2 else 3.4
         size = fit_size((-(-n_units // columns), columns), tile, width)
-    figure = new_figure(len(panels) * size[0] + 0.5, size[1] + (0.85 if bar_labels else 0.45))
+    beside = 0.045 * max(map(len, called)) if called and n_units <= MOST_NAMES else 0.0
+    width = len(panels) * size[0] + 0.5 + beside
+    figure = new_figure(width, size[1] + (0.85 if bar_labels else 0.45))
     grid = figure.subplots(1, len(panels), squeeze=False)[0]
     for axes, (title, (values, scale)) in zip(grid, panels.items(), strict=True):
         heading(axes, title)
         if image_shape is None:
-            _table(axes, values, scale, labels, names)
+            # Names of experts stand once, at the left.
+            _table(axes, values, scale, labels, names, called if axes is grid[0] else None)
         else:
             _gallery(axes, values, scale, labels, checked_shape(values.shape[1], image_shape))
         if title in bar_labels:
@@ -237,6 +248,7 @@ def _table(
     scale: Scale,
     labels: NDArray[np.intp] | None,
     names: Sequence[str],
+    called: Sequence[str] | None = None,
 ) -> None:
     axes.imshow(
         values,
@@ -254,7 +266,8 @@ def _table(
         axes.set_xticks(range(n_features), names, rotation=90 if turned else 0, fontsize=6.5)
     if n_units <= MOST_NAMES:
         numbers = range(n_units) if labels is None else labels
-        axes.set_yticks(range(n_units), [str(k) for k in numbers], fontsize=6.5)
+        lines = [str(k) for k in numbers] if called is None else called
+        axes.set_yticks(range(n_units), lines, fontsize=6.5)
 
 
 def _gallery(

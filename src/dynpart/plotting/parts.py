@@ -18,13 +18,16 @@ from dynpart.plotting._canvas import (
     Mosaic,
     Scale,
     as_tiles,
+    explain_gaps,
     fit_size,
     mosaic,
     near_square,
     new_figure,
+    shape_of,
     show_mosaic,
     value_scale,
 )
+from dynpart.plotting.tables import table_decomposition, table_partition
 
 ROWS_LOOKED_AT = 2000  # enough to find different codes for the same expert
 REDS = LinearSegmentedColormap.from_list("cast", ["#fff4f2", "#d3141a"])
@@ -42,7 +45,8 @@ def plot_decomposition(
 ) -> Figure:
     """Draw samples taken apart: data, reconstruction, then each active expert's opinion.
 
-    An opinion is drawn where its expert is responsible; everything else is grey.
+    An opinion is drawn where its expert is responsible; everything else is grey. Rows of a table
+    are drawn with names and values, and with a frame where a value is not as its expert says.
 
     Parameters
     ----------
@@ -50,7 +54,7 @@ def plot_decomposition(
         A fitted model.
     X : array-like of shape (n_rows, n_features)
     image_shape : tuple of int, optional
-        (height, width) where rows are images.
+        (height, width) where rows are images; the model's own by default.
     n_blocks : int, optional
         Samples stand below each other in so many blocks side by side.
     max_parts : int, default=12
@@ -71,16 +75,22 @@ def plot_decomposition(
     >>> figure = plot_decomposition(model, X[:4])
     """
     check_is_fitted(model)
+    image_shape = shape_of(model, image_shape)
+    if image_shape is None:
+        return table_decomposition(model, X, max_parts)
+    model, X = model.plainly(X)
     X = np.asarray(X)
     order = model.pursue(X).order[:, :max_parts]
     H = np.asarray(model.transform(X))
-    owner, composed = model.partition(H), model.inverse_transform(H)
+    owner, composed = model.partition(H), model.inverse_transform(H, model.amplitudes(X, H))
     owned = owner[:, None, :] == order[:, :, None]
     parts = np.where(owned, composed[:, None, :], np.nan)
     values = np.concatenate([X[:, None, :], composed[:, None, :], parts], axis=1)
     tiles = as_tiles(values, image_shape)
     shown = np.ones(tiles.shape[:2], dtype=bool)
     shown[:, 2:] = order >= 0
+    gaps = np.isnan(tiles)
+    gaps[:, 1:] = False  # an opinion that is not there is one of somebody else
 
     if n_blocks is None:
         n_blocks = min(max(1, round(len(X) / 8)), max(1, 24 // tiles.shape[1]))
@@ -97,8 +107,11 @@ def plot_decomposition(
         rows = slice(block * depth, (block + 1) * depth)
         colours = np.ones((depth, *tiles.shape[1:], 3))
         some = np.zeros((depth, tiles.shape[1]), dtype=bool)
-        colours[: len(X[rows])], some[: len(X[rows])] = scale.colours(tiles[rows]), shown[rows]
-        show_mosaic(axes, mosaic(colours, some), column_labels=labels)
+        unseen = np.zeros(colours.shape[:-1], dtype=bool)
+        n = len(X[rows])
+        colours[:n], some[:n], unseen[:n] = scale.colours(tiles[rows]), shown[rows], gaps[rows]
+        show_mosaic(axes, mosaic(colours, some, unseen), column_labels=labels)
+    explain_gaps(figure, gaps)
     return figure
 
 
@@ -130,7 +143,7 @@ def plot_supports(
     n_codes : int, default=10
         Codes per expert, chosen to differ in the expert's support.
     image_shape : tuple of int, optional
-        (height, width) where rows are images.
+        (height, width) where rows are images; the model's own by default.
     cmap : str, optional
         Colour map of what others say.
 
@@ -148,6 +161,8 @@ def plot_supports(
     >>> figure = plot_supports(model, X, n_experts=3, n_codes=4)
     """
     check_is_fitted(model)
+    image_shape = shape_of(model, image_shape)
+    model, X = model.plainly(X)
     X = np.asarray(X)[:ROWS_LOOKED_AT]
     H = np.unique(np.asarray(model.transform(X)), axis=0)
     owner, composed = model.partition(H), model.inverse_transform(H)
@@ -221,8 +236,9 @@ def plot_partition(
 ) -> Figure:
     """Draw which expert owns which variable, each expert in its colour, beside the data.
 
-    Colours follow the order of activation within a sample; a deeper shade is a higher mean. The
-    number in a part is its expert's.
+    For images colours follow the order of activation within a sample; a deeper shade is a higher
+    mean, and the number in a part is its expert's. On a table every expert has its own colour,
+    names and values are written, and a frame marks values that are not as their expert says.
 
     Parameters
     ----------
@@ -230,7 +246,7 @@ def plot_partition(
         A fitted model.
     X : array-like of shape (n_rows, n_features)
     image_shape : tuple of int, optional
-        (height, width) where rows are images.
+        (height, width) where rows are images; the model's own by default.
     n_columns : int, optional
         Samples side by side.
     cmap : str, optional
@@ -250,10 +266,14 @@ def plot_partition(
     >>> figure = plot_partition(model, X[:4])
     """
     check_is_fitted(model)
+    image_shape = shape_of(model, image_shape)
+    if image_shape is None:
+        return table_partition(model, X)
+    model, X = model.plainly(X)
     X = np.asarray(X)
     order = model.pursue(X).order
     H = np.asarray(model.transform(X))
-    owner, composed = model.partition(H), model.inverse_transform(H)
+    owner, composed = model.partition(H), model.inverse_transform(H, model.amplitudes(X, H))
     scale = value_scale(model, X, cmap)
     colours = np.stack([scale.colours(X), _in_part_colours(order, owner, composed, scale)])
     tiles = np.stack([as_tiles(colours[..., c], image_shape) for c in range(3)], axis=-1)
@@ -264,11 +284,13 @@ def plot_partition(
     bands = -(-len(X) // columns)
     grid = np.ones((2 * bands, columns, *tiles.shape[2:]))
     shown = np.zeros((2 * bands, columns), dtype=bool)
+    gaps = np.zeros(grid.shape[:-1], dtype=bool)
     for n in range(len(X)):
         band, column = divmod(n, columns)
         grid[2 * band : 2 * band + 2, column] = tiles[:, n]
         shown[2 * band : 2 * band + 2, column] = True
-    picture = mosaic(grid, shown)
+        gaps[2 * band, column] = np.isnan(as_tiles(X[n], image_shape))
+    picture = mosaic(grid, shown, gaps)
     width, height = fit_size(picture.grid, tile, min(9.0, 1.5 * columns))
     figure = new_figure(width + 0.6, height + 0.3)
     axes = figure.subplots()
@@ -277,6 +299,7 @@ def plot_partition(
         for n in range(len(X)):
             band, column = divmod(n, columns)
             _number_parts(axes, picture, owners[n], 2 * band + 1, column)
+    explain_gaps(figure, gaps)
     return figure
 
 

@@ -1,0 +1,566 @@
+"""Describing: a fitted model in words and numbers that a person can check; knows no command."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynpart.arrays import row_blocks, to_numpy
+from dynpart.composition import compose_hard, owners
+from dynpart.naming import opinion_in_words, percent, value_in_words
+from dynpart.opinions import Opinions, usual_parameters
+
+if TYPE_CHECKING:
+    from dynpart.schema import Schema
+
+Array = NDArray[np.float64]
+NATS = math.log(2)
+"""Nats in a bit."""
+TOGETHER, APART = 0.15, -0.15
+"""Correlations of activations from which on experts are said to go together, or not."""
+
+
+@dataclass(frozen=True)
+class Opinion:
+    """What an expert says of one variable.
+
+    Attributes
+    ----------
+    variable : str
+    says : str
+        A level, or a mean.
+    chance : float or None
+        Probability that the expert gives to the level; None for numbers.
+    usual : float
+        How often the level occurs in all rows, or the mean of all rows.
+    decides : float
+        Share of the rows with this expert in which it owns the variable.
+    words : str
+        All that in short: "yes (99%; usually 41%)".
+    """
+
+    variable: str
+    says: str
+    chance: float | None
+    usual: float
+    decides: float
+    words: str
+
+
+@dataclass(frozen=True)
+class Company:
+    """Another expert, and how activations of the two are correlated."""
+
+    expert: int
+    name: str
+    correlation: float
+
+
+@dataclass(frozen=True)
+class ExpertSummary:
+    """One expert in short.
+
+    Attributes
+    ----------
+    expert : int
+        Its number.
+    name : str
+    active : float
+        Share of rows in which it is active.
+    opinions : tuple of Opinion
+        The strongest first; none where rows are images.
+    typical : tuple of str
+        Rows that it explains best, by their labels; empty if no rows were given.
+    typical_rows : tuple of int
+        The same rows by their numbers.
+    together, apart : tuple of Company
+        Experts that are active in the same rows more, or less, often than by chance.
+    """
+
+    expert: int
+    name: str
+    active: float
+    opinions: tuple[Opinion, ...]
+    typical: tuple[str, ...]
+    typical_rows: tuple[int, ...]
+    together: tuple[Company, ...]
+    apart: tuple[Company, ...]
+
+
+@dataclass(frozen=True)
+class RowTypeSummary:
+    """A type of row: experts that come together in many rows.
+
+    Attributes
+    ----------
+    share : float
+        Share of the rows that are of this type.
+    experts : tuple of int
+        Those of its most probable code.
+    names : tuple of str
+        What they are called.
+    """
+
+    share: float
+    experts: tuple[int, ...]
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Description:
+    """A fitted model in short; ``print`` it, or ask for :meth:`to_frame` or :meth:`to_dict`.
+
+    Attributes
+    ----------
+    experts : tuple of ExpertSummary
+        The most active first.
+    n_variables : int
+    mean_active : float
+        Active experts per row.
+    n_rows : int or None
+        Rows that were looked at; None if the model was asked without rows.
+    bits : float or None
+        What it takes to tell a row with this model: its code, and its values given the code. None
+        without rows, or if activations were counted with other encoding parameters.
+    baseline_bits : float or None
+        The same if every column stood for itself.
+    odd : tuple of str
+        Rows that the model explains worst, the worst first, by their labels.
+    odd_rows : tuple of int
+        The same rows by their numbers.
+    types : tuple of RowTypeSummary
+        Types of rows, the most frequent first: components of the prior over codes, those with the
+        same most probable code together.
+    """
+
+    experts: tuple[ExpertSummary, ...]
+    n_variables: int
+    mean_active: float
+    n_rows: int | None = None
+    bits: float | None = None
+    baseline_bits: float | None = None
+    odd: tuple[str, ...] = ()
+    odd_rows: tuple[int, ...] = ()
+    types: tuple[RowTypeSummary, ...] = ()
+
+    @property
+    def saved_bits(self) -> float | None:
+        """Bits per row that the model saves; negative if it is worse than columns on their own."""
+        if self.bits is None or self.baseline_bits is None:
+            return None
+        return self.baseline_bits - self.bits
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as JSON can say it."""
+        return {**asdict(self), "saved_bits": self.saved_bits}
+
+    def records(self) -> list[dict[str, Any]]:
+        """One flat record per expert, for tables."""
+        return [
+            {
+                "expert": one.expert,
+                "name": one.name,
+                "active": one.active,
+                "says": "; ".join(f"{o.variable}: {o.words}" for o in one.opinions),
+                "typical": "; ".join(one.typical),
+                "together": "; ".join(other.name for other in one.together),
+                "apart": "; ".join(other.name for other in one.apart),
+            }
+            for one in self.experts
+        ]
+
+    def to_frame(self) -> Any:
+        """One row per expert, as a pandas data frame."""
+        import pandas as pd
+
+        return pd.DataFrame.from_records(self.records()).set_index("expert")
+
+    def lines(self) -> list[str]:
+        """The text of ``print``, line by line."""
+        told = [self._summary(), *self._judged()]
+        for one in self.experts:
+            told += ["", f"{one.name}   (expert {one.expert}, in {percent(one.active)} of rows)"]
+            width = max((len(o.variable) for o in one.opinions), default=0)
+            told += [f"   {o.variable:<{width}}  {o.words}" for o in one.opinions]
+            for title, items in _lists(one):
+                told.append(f"   {title}: {items}")
+        if len(self.types) > 1:
+            told += ["", "Types of rows, by the experts that come together in them:"]
+            told += [f"   {percent(kind.share):>4}  {type_in_words(kind)}" for kind in self.types]
+        return told
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+    def _summary(self) -> str:
+        rows = "" if self.n_rows is None else f" in each of {self.n_rows:,} rows"
+        experts = f"{len(self.experts)} experts" if len(self.experts) > 1 else "One expert"
+        return f"{experts} for {self.n_variables} variables; {self.mean_active:.1f} active{rows}."
+
+    def _judged(self) -> list[str]:
+        told = []
+        if self.bits is not None and self.saved_bits is not None:
+            told.append(saving_in_words(self.saved_bits))
+        if self.odd:
+            told.append(f"Rows explained worst: {', '.join(self.odd)}.")
+        return told
+
+    def _repr_html_(self) -> str:
+        """A table for notebooks."""
+        rows = []
+        for one in self.experts:
+            opinions = "<br>".join(
+                f"{html.escape(o.variable)}: {html.escape(o.words)}" for o in one.opinions
+            )
+            lists = "<br>".join(f"{title}: {html.escape(items)}" for title, items in _lists(one))
+            rows.append(
+                f"<tr><td>{one.expert}</td><th style='text-align:left'>{html.escape(one.name)}</th>"
+                f"<td>{percent(one.active)}</td><td style='text-align:left'>{opinions}</td>"
+                f"<td style='text-align:left'>{lists}</td></tr>"
+            )
+        head = "".join(f"<th>{t}</th>" for t in ("", "expert", "active in", "says", "rows"))
+        told = "<br>".join(html.escape(line) for line in (self._summary(), *self._judged()))
+        kinds = "; ".join(f"{percent(kind.share)} {type_in_words(kind)}" for kind in self.types)
+        if len(self.types) > 1:
+            told += f"<br>Types of rows: {html.escape(kinds)}."
+        return (
+            f"<p>{told}</p><table><thead><tr>{head}</tr></thead>"
+            f"<tbody>{''.join(rows)}</tbody></table>"
+        )
+
+
+def _lists(one: ExpertSummary) -> list[tuple[str, str]]:
+    """What is said in lists of an expert: its rows and its company."""
+    told = [("typical", ", ".join(one.typical))] if one.typical else []
+    for title, others in (("often with", one.together), ("rarely with", one.apart)):
+        if others:
+            told.append((title, "; ".join(other.name for other in others)))
+    return told
+
+
+def type_in_words(kind: RowTypeSummary) -> str:
+    """The experts of a type of row: "milk, hair, no eggs + four legs, tail"."""
+    return " + ".join(kind.names) or "none in particular"
+
+
+def saving_in_words(saved: float) -> str:
+    """What a model saves per row, in bits, beside columns on their own."""
+    if saved <= 0:
+        return (
+            f"Columns on their own describe a row better, by {-saved:.1f} bits: "
+            "these experts found nothing that holds."
+        )
+    return (
+        f"A row is told in {saved:.1f} bits less than column by column: "
+        f"{times_in_words(saved)} as likely."
+    )
+
+
+def times_in_words(bits: float) -> str:
+    """How many times, if every bit doubles it: "about 12 times"."""
+    if bits > 40:
+        return f"2^{bits:.0f} times"
+    times = 2.0**bits
+    if times >= 100:
+        exponent = 10 ** (int(math.log10(times)) - 1)
+        return f"about {round(times / exponent) * exponent:,} times"
+    return f"{times:.2g} times" if times < 10 else f"about {times:.0f} times"
+
+
+# ------------------------------------------------------------------ from a model
+
+
+class DescribesItself:
+    """The methods of a fitted model that speak of its experts."""
+
+    if TYPE_CHECKING:  # what the rest of the model offers
+        _ready: Any
+        _experts: Any
+        _book: Any
+        _is_counted: Any
+        _checked_rows: Any
+        _engine: Any
+        transform: Any
+        score_samples: Any
+        schema_: Any
+        types_: Any
+        activation_probabilities_: Any
+
+    _given_names: Mapping[int, str] | None = None
+
+    @property
+    def expert_names_(self) -> list[str]:
+        """A name for every expert: what it says that is unusual, or what somebody has called it.
+
+        Names come from opinions that differ most from what is usual, among the variables that the
+        expert decides: "milk, hair, no eggs". Where rows are images they say where: "lower left".
+        """
+        from dynpart.naming import expert_names
+
+        return expert_names(self._opinions(), self.schema_, self._given_names)
+
+    def rename_experts(self, names: Mapping[int, str | None]) -> Any:
+        """Call experts by names of your own, here, in figures, reports, commands and model files.
+
+        Parameters
+        ----------
+        names : mapping of int to str or None
+            New names by number of the expert; None gives an expert its own name back. Experts that
+            are not mentioned keep theirs. A new :meth:`fit` forgets all of them.
+
+        Returns
+        -------
+        self : DynamicPartitionModel
+
+        Examples
+        --------
+        >>> from dynpart import DynamicPartitionModel
+        >>> from dynpart.datasets import make_pairs
+        >>> model = DynamicPartitionModel(4, random_state=0).fit(make_pairs(2))
+        >>> model.rename_experts({1: "both of the first pair"}).expert_names_[1]
+        'both of the first pair'
+        """
+        from dynpart.naming import checked_names
+
+        n_experts = self._ready()
+        merged = dict(self._given_names or {}) | dict(names)
+        self._given_names = checked_names(merged, n_experts)
+        return self
+
+    def describe(
+        self, X: Any = None, *, labels: Sequence[str] | None = None, top: int = 5
+    ) -> Description:
+        """Every expert in short, and what the model saves.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features), default=None
+            Rows to look at: they give typical rows, odd rows, and bits per row. Without them,
+            what training has left is told.
+        labels : sequence of str, default=None
+            Names of the rows; by default the index of a data frame, or their numbers.
+        top : int, default=5
+            Opinions to tell per expert.
+
+        Returns
+        -------
+        Description
+            ``print`` shows it, a notebook draws it, :meth:`Description.to_frame` makes a data
+            frame of it.
+
+        Examples
+        --------
+        >>> from dynpart import DynamicPartitionModel
+        >>> from dynpart.datasets import make_pairs
+        >>> X = make_pairs(2)
+        >>> model = DynamicPartitionModel(4, random_state=0).fit(X)
+        >>> print(model.describe().lines()[0])
+        4 experts for 4 variables; 2.0 active.
+        """
+        n_experts = self._ready()
+        opinions, schema = self._opinions(), self.schema_
+        names = self.expert_names_
+        share = to_numpy(self.activation_probabilities_)
+        judged: dict[str, Any] = {}
+        typical: list[tuple[int, ...]] = [()] * n_experts
+        called: Sequence[str] = ()
+        if X is not None:
+            codes = to_numpy(self.transform(X)).astype(bool)
+            share = codes.mean(axis=0)
+            called = row_labels(X, labels, len(codes))
+            typical, judged = self._judged(X, codes, called)
+        book = self._book
+        if X is not None:
+            related = _correlation(codes, np.ones(len(codes)))
+        elif book is not None:
+            related = _correlation(book.codes, book.counts)
+        else:
+            related = np.zeros((n_experts, n_experts))
+        experts = tuple(
+            ExpertSummary(
+                k,
+                names[k],
+                float(share[k]),
+                _opinions_in_short(opinions, schema, k, top),
+                tuple(called[n] for n in typical[k]),
+                typical[k],
+                *_company(related[k], names, k),
+            )
+            for k in np.argsort(-share, kind="stable").tolist()
+        )
+        types = _types_in_short(self.types_, names)
+        return Description(experts, len(schema), float(share.sum()), types=types, **judged)
+
+    def independent_scores(self, X: Any) -> Array:
+        """Log-likelihood of each row if every column stood for itself, in nats.
+
+        The yardstick of :meth:`score_samples`: columns are independent, each distributed as in all
+        training rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+        """
+        self._ready()
+        rows = self._checked_rows(X, self._engine(X)).to_numpy()
+        family, usual = self._experts().like(np.empty(0)).family, self._usual_eta()
+        scores = np.empty(len(rows))
+        for block in row_blocks(*rows.shape):
+            scores[block] = family.log_density(rows.values[block], usual).sum(axis=1)
+        return scores
+
+    def _repr_html_inner(self) -> str:
+        """What notebooks show: scikit-learn's diagram and, of a fitted model, its experts."""
+        return super()._repr_html_inner() + self._experts_in_html()  # type: ignore[misc]
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        bundle = super()._repr_mimebundle_(**kwargs)  # type: ignore[misc]
+        if "text/html" in bundle:
+            bundle["text/html"] += self._experts_in_html()
+        return bundle
+
+    def _experts_in_html(self) -> str:
+        return self.describe()._repr_html_() if hasattr(self, "means_") else ""
+
+    def _opinions(self) -> Opinions:
+        from dynpart.opinions import array_opinions
+
+        return array_opinions(self)
+
+    def _usual_eta(self) -> Array:
+        """Mean parameters of all training rows, shape (n_statistics, 1, n_features)."""
+        experts = self._experts().like(np.empty(0))
+        share = to_numpy(self.activation_probabilities_)
+        return usual_parameters(experts.family, experts.eta, share, getattr(self, "_moments", None))
+
+    def _judged(
+        self, X: Any, codes: NDArray[np.bool_], labels: Sequence[str]
+    ) -> tuple[list[tuple[int, ...]], dict[str, Any]]:
+        """Typical rows of every expert, and what is said of all rows."""
+        gain, usual = self._gains(X, codes)
+        typical = [tuple(_best(gain[:, k], codes[:, k], 4)) for k in range(len(gain[0]))]
+        if not self._is_counted():
+            return typical, {"n_rows": len(codes)}
+        scores = to_numpy(self.score_samples(X))
+        bits, baseline = -scores.mean() / NATS, -usual.mean() / NATS
+        worst = np.argsort(scores - usual, kind="stable")[: min(3, len(scores) // 10)]
+        judged = {
+            "n_rows": len(codes),
+            "bits": float(bits),
+            "baseline_bits": float(baseline),
+            "odd": tuple(labels[n] for n in worst),
+            "odd_rows": tuple(int(n) for n in worst),
+        }
+        return typical, judged
+
+    def _gains(self, X: Any, codes: NDArray[np.bool_]) -> tuple[Array, Array]:
+        """What each expert gains on what it owns, (n_rows, n_experts), beside the usual opinion;
+        and the log-likelihood of columns on their own, (n_rows,). Both in nats.
+        """
+        rows = self._checked_rows(X, self._engine(X)).to_numpy()
+        experts = self._experts().like(np.empty(0))
+        family = experts.family
+        usual_eta = self._usual_eta()
+        gain, usual = np.zeros(codes.shape), np.empty(len(codes))
+        for block in row_blocks(*rows.shape):
+            values = rows.values[block]
+            owner = owners(experts.ranks, codes[block])
+            common = family.log_density(
+                values, np.broadcast_to(usual_eta, (len(usual_eta), *values.shape))
+            )
+            better = family.log_density(values, compose_hard(experts.eta, owner)) - common
+            usual[block] = common.sum(axis=1)
+            for k in np.flatnonzero(codes[block].any(axis=0)):
+                gain[block, k] = np.where(owner == k, better, 0.0).sum(axis=1)
+        return gain, usual
+
+
+def _best(gain: Array, active: NDArray[np.bool_], most: int) -> list[int]:
+    """Rows in which an expert is active and gains most."""
+    rows = np.flatnonzero(active)
+    return [int(n) for n in rows[np.argsort(-gain[rows], kind="stable")[:most]]]
+
+
+def rows_by_type(codes: NDArray[Any], types: NDArray[np.integer]) -> NDArray[np.intp]:
+    """Rows by their type, frequent types first; within one, equal codes together.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n_rows, n_experts)
+    types : ndarray of shape (n_rows,)
+        A number for each row.
+    """
+    busiest = np.argsort(-codes.sum(axis=0, dtype=int), kind="stable")
+    place = np.argsort(np.argsort(-np.bincount(types), kind="stable"))[types]
+    return np.lexsort([*(1 - codes[:, k].astype(int) for k in busiest[::-1]), place])
+
+
+def row_labels(X: Any, labels: Sequence[str] | None, n_rows: int) -> list[str]:
+    """Names of rows: given, of a data frame's index, or their numbers."""
+    if labels is not None:
+        if len(labels) != n_rows:
+            raise ValueError(f"labels must have one entry per row ({n_rows}), got {len(labels)}")
+        return [str(label) for label in labels]
+    index = getattr(X, "index", None)
+    if index is not None and len(index) == n_rows and not callable(index):
+        return [str(label) for label in index]
+    return [f"row {n}" for n in range(n_rows)]
+
+
+def _correlation(codes: NDArray[Any], counts: Array) -> Array:
+    """Of the activations of every pair of experts; 0 where one is never, or always, active."""
+    share = counts / counts.sum()
+    active = codes.astype(np.float64)
+    mean = share @ active
+    covariance = (active * share[:, None]).T @ active - np.outer(mean, mean)
+    spread = np.sqrt(np.clip(np.diag(covariance), 0, None))
+    scale = np.outer(spread, spread)
+    return np.divide(covariance, scale, out=np.zeros_like(covariance), where=scale > 1e-12)
+
+
+def _company(
+    related: Array, names: Sequence[str], k: int
+) -> tuple[tuple[Company, ...], tuple[Company, ...]]:
+    """Experts that go with expert k, and experts that keep away, the clearest first."""
+    order = [int(j) for j in np.argsort(-related, kind="stable") if j != k]
+    entries = [Company(j, names[j], float(related[j])) for j in order]
+    together = tuple(c for c in entries if c.correlation >= TOGETHER)[:3]
+    return together, tuple(c for c in reversed(entries) if c.correlation <= APART)[:3]
+
+
+def _types_in_short(types: Any, names: Sequence[str]) -> tuple[RowTypeSummary, ...]:
+    """Types of rows, those with the same most probable code together."""
+    shares: dict[tuple[int, ...], float] = {}
+    for kind in types:
+        code = tuple(np.flatnonzero(kind.code).tolist())
+        shares[code] = shares.get(code, 0.0) + float(kind.weight)
+    ordered = sorted(shares.items(), key=lambda item: -item[1])
+    return tuple(
+        RowTypeSummary(share, code, tuple(names[k] for k in code)) for code, share in ordered
+    )
+
+
+def _opinions_in_short(opinions: Opinions, schema: Schema, k: int, top: int) -> tuple[Opinion, ...]:
+    if schema.image_shape is not None and schema.names is None:
+        return ()  # single pixels say nothing to a person
+    return tuple(
+        Opinion(
+            schema.label(d),
+            value_in_words(schema, d, opinions.value[k, d]),
+            None if np.isnan(opinions.chance[k, d]) else float(opinions.chance[k, d]),
+            float(opinions.usual[k, d]),
+            float(opinions.decides[k, d]),
+            opinion_in_words(opinions, schema, k, d),
+        )
+        for d in opinions.strongest(k, top)
+    )

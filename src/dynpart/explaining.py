@@ -1,0 +1,439 @@
+"""Explaining: one row in words: who explains what, what nobody does, what else it could be.
+
+Every sentence is about numbers that an :class:`Explanation` holds; knows no command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynpart.arrays import row_blocks, to_numpy
+from dynpart.composition import compose_hard, owners
+from dynpart.describing import NATS, times_in_words
+from dynpart.naming import opinion_in_words, percent, place_in_words, value_in_words
+from dynpart.opinions import Opinions
+
+if TYPE_CHECKING:
+    from dynpart.schema import Schema
+
+Array = NDArray[np.float64]
+FAR = 2.0
+"""Standard deviations of an expert's opinion from which on a number is unexpected."""
+MOST_SURPRISES = 5
+MOST_BOOK_CODES = 1000
+"""Codes of training rows, the most frequent first, that are tried beside a row's own."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What the responsible expert says of one variable of a row, and what the row has there.
+
+    Attributes
+    ----------
+    variable : str
+    says : str
+        The opinion beside what is usual: "yes (99%; usually 41%)".
+    value : str or None
+        What the row has; None if it was not observed.
+    expected : bool
+        Whether the row has what the expert says: the same level, or a number that is near.
+    chance : float or None
+        Probability that the expert gives to the row's level; None for numbers and gaps.
+    bits : float
+        What the expert gains here beside the usual rate; negative where it is worse.
+    """
+
+    variable: str
+    says: str
+    value: str | None
+    expected: bool
+    chance: float | None
+    bits: float
+
+
+@dataclass(frozen=True)
+class Part:
+    """One active expert, and what it explains.
+
+    Attributes
+    ----------
+    expert : int
+    name : str
+    active : float
+        Share of all rows in which it is active.
+    n_owned : int
+        Variables it explains in this row.
+    where : str
+        Where these lie in an image; nothing in tables.
+    bits : float
+        What it gains on them beside the usual rates.
+    cells : tuple of Cell
+        Some of its variables, the most telling first.
+    """
+
+    expert: int
+    name: str
+    active: float
+    n_owned: int
+    where: str
+    bits: float
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Who explains what in one row; ``print`` it, or ask for :meth:`to_dict`.
+
+    Attributes
+    ----------
+    row : str
+        What the row is called.
+    n_experts, n_variables, n_observed : int
+    unit : str
+        "variables", or "pixels".
+    parts : tuple of Part
+        Active experts, those that gain most first.
+    unexplained : tuple of Cell
+        What the row has against the word of the responsible expert, the most surprising first.
+    n_unexplained : int
+        How many there are in all.
+    expected : tuple of tuple of str
+        What was not observed, with the name of the expert and what it expects there.
+    code_bits : float or None
+        What it costs to tell which experts are active; None if activations were counted with
+        other encoding parameters.
+    saved_bits : float
+        How many bits less than column by column the row is told in, the code included if known.
+    other : str
+        The next best set of experts, as a change to this one; empty if there is no other.
+    other_bits : float
+        By how much it is worse.
+    """
+
+    row: str
+    n_experts: int
+    n_variables: int
+    n_observed: int
+    unit: str
+    parts: tuple[Part, ...]
+    unexplained: tuple[Cell, ...]
+    n_unexplained: int
+    expected: tuple[tuple[str, str, str], ...]
+    code_bits: float | None
+    saved_bits: float
+    other: str
+    other_bits: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as JSON can say it."""
+        return asdict(self)
+
+    def lines(self) -> list[str]:
+        """The text of ``print``, line by line."""
+        return list(self._told())
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+    def _told(self) -> Iterator[str]:
+        several = len(self.parts) > 1
+        who = f"{len(self.parts)} of {self.n_experts} experts explain" if several else (
+            "one expert explains"
+        )  # fmt: skip
+        gaps = self.n_variables - self.n_observed
+        unseen = f", {gaps} of them not observed" if gaps else ""
+        yield f"{self.row}: {who} its {self.n_variables} {self.unit}{unseen}."
+        for place, part in enumerate(self.parts, start=1):
+            yield ""
+            yield from self._told_part(place, part)
+        if self.expected:
+            yield ""
+            yield from self._told_expected()
+        yield ""
+        yield from self._told_unexplained()
+        yield from self._told_in_all()
+
+    def _told_part(self, place: int, part: Part) -> Iterator[str]:
+        yield f"{place}. {part.name}   (expert {part.expert}, in {percent(part.active)} of rows)"
+        if not part.n_owned:
+            yield "   Others know better everywhere: it explains nothing here."
+            return
+        where = f", {part.where}" if part.where else ""
+        yield f"   It explains {part.n_owned} of {self.n_variables} {self.unit}{where}."
+        width = max((len(cell.variable) for cell in part.cells), default=0)
+        for cell in part.cells:
+            yield f"   - {cell.variable:<{width}}  says {cell.says}{_seen(cell)}"
+        rest = part.n_owned - len(part.cells)
+        if part.cells and rest:
+            yield f"   ... and {rest} more"
+
+    def _told_expected(self) -> Iterator[str]:
+        yield "Not observed, and what the responsible expert expects there:"
+        width = max(len(variable) for variable, _, _ in self.expected)
+        for variable, name, says in self.expected:
+            yield f"   - {variable:<{width}}  {says}, says {name}"
+        more = self.n_variables - self.n_observed - len(self.expected)
+        if more:
+            yield f"   ... and {more} more; `dynpart impute` writes them all"
+
+    def _told_unexplained(self) -> Iterator[str]:
+        if not self.n_observed:
+            yield "Nothing of the row was observed: there is nothing to be right or wrong about."
+        elif not self.n_unexplained:
+            yield "Nothing in it is unexpected: the experts are right about everything observed."
+        elif self.unit == "pixels":
+            share = percent(self.n_unexplained / self.n_observed)
+            yield f"Not explained: {self.n_unexplained} pixels ({share}) are not as expected."
+        else:
+            yield "Not explained by any of them:"
+            width = max(len(cell.variable) for cell in self.unexplained)
+            for cell in self.unexplained:
+                chance = "" if cell.chance is None else f" (chance {percent(cell.chance)})"
+                name = f"{cell.variable:<{width}}"
+                yield f"   - {name}  is {cell.value}{chance}; expected {cell.says}"
+            if self.n_unexplained > len(self.unexplained):
+                yield f"   ... and {self.n_unexplained - len(self.unexplained)} more"
+
+    def _told_in_all(self) -> Iterator[str]:
+        if not self.n_observed:
+            return
+        cost = "" if self.code_bits is None else f"; naming the experts costs {self.code_bits:.1f}"
+        if self.saved_bits > 0:
+            yield (
+                f"In all the row is {times_in_words(self.saved_bits)} as likely as column by "
+                f"column ({self.saved_bits:.1f} bits saved{cost})."
+            )
+        else:
+            yield (
+                "In all the row is no likelier than column by column "
+                f"({-self.saved_bits:.1f} bits lost{cost})."
+            )
+        if self.other:
+            worse = "just as good"
+            if self.other_bits >= 0.1:
+                worse = f"{times_in_words(self.other_bits)} less likely"
+            yield f"Next best: {self.other} ({worse})."
+
+
+def _seen(cell: Cell) -> str:
+    if cell.value is None:
+        return "   (not observed)"
+    if cell.expected:
+        return "" if cell.chance is not None else f"; is {cell.value}"
+    return f"; but it is {cell.value}"
+
+
+# ------------------------------------------------------------------ from a model
+
+
+class ExplainsRows:
+    """The method of a fitted model that explains a row."""
+
+    if TYPE_CHECKING:  # what the rest of the model offers
+        _ready: Any
+        _experts: Any
+        _book: Any
+        _rule: Any
+        _is_counted: Any
+        _opinions: Any
+        _usual_eta: Any
+        _checked_rows: Any
+        _engine: Any
+        transform: Any
+        score_samples: Any
+        schema_: Any
+        activation_probabilities_: Any
+
+    def explain(
+        self, X: Any, row: int = 0, *, label: str | None = None, top: int = 5
+    ) -> Explanation:
+        """Explain one row in words: who explains what, what nobody does, what else it could be.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+        row : int, default=0
+            Which row of `X`.
+        label : str, default=None
+            What to call it; by default its entry in the index of a data frame.
+        top : int, default=5
+            Variables to name per expert.
+
+        Returns
+        -------
+        Explanation
+            ``print`` shows it.
+
+        Examples
+        --------
+        >>> from dynpart import DynamicPartitionModel
+        >>> from dynpart.datasets import make_pairs
+        >>> X = make_pairs(2)
+        >>> model = DynamicPartitionModel(4, random_state=0).fit(X)
+        >>> print(model.explain(X, 3).lines()[0])
+        Row 3: 2 of 4 experts explain its 4 variables.
+        """
+        n_experts = self._ready()
+        X = X.iloc[[row]] if hasattr(X, "iloc") else np.asarray(X)[[row]]
+        index = getattr(X, "index", None)
+        if label is None and index is not None and index.dtype.kind not in "iu":
+            label = str(index[0])
+        rows = self._checked_rows(X, self._engine(X)).to_numpy()
+        active = to_numpy(self.transform(X)).astype(bool)
+        view = _View(self, rows, active)
+        parts = sorted(
+            (view.part(int(k), top) for k in np.flatnonzero(active[0])), key=lambda p: -p.bits
+        )
+        wrong = view.unexpected()
+        telling = not view.is_image
+        gaps = np.flatnonzero(~view.observed).tolist() if telling else []
+        other, other_bits = self._runner_up(rows, active, view.names)
+        code_nats = None
+        if self._is_counted():
+            code_nats = float(view.own.sum()) - float(to_numpy(self.score_samples(X))[0])
+        saved = float((view.own - view.usual).sum()) - (code_nats or 0.0)
+        return Explanation(
+            f"Row {row}" + (f" ({label})" if label else ""),
+            n_experts,
+            len(view.schema),
+            int(view.observed.sum()),
+            "pixels" if view.is_image else "variables",
+            tuple(parts),
+            tuple(view.cell(d) for d in wrong[:MOST_SURPRISES]) if telling else (),
+            len(wrong),
+            tuple(
+                (view.schema.label(d), view.names[view.owner[d]], view.says(d)) for d in gaps[:top]
+            ),
+            None if code_nats is None else code_nats / NATS,
+            saved / NATS,
+            other,
+            other_bits,
+        )
+
+    def _runner_up(
+        self, rows: Any, active: NDArray[np.bool_], names: Sequence[str]
+    ) -> tuple[str, float]:
+        """The best other code, of single changes and training rows, and the bits it loses."""
+        codes = _others(active[0], self._book)
+        rule = self._rule()
+        n_active = codes.sum(axis=1)
+        codes = codes[(n_active >= max(1, rule.min_active)) & (n_active <= rule.max_active)]
+        if not len(codes):
+            return "", 0.0
+        experts = self._experts().like(np.empty(0))
+        both = np.vstack([active, codes])
+        score = -(both @ to_numpy(rule.cost))
+        if rule.prior is not None:
+            score += rule.prior.like(score).log_joint(both).max(axis=1)
+        for block in row_blocks(len(both), rows.shape[1]):
+            eta = compose_hard(experts.eta, owners(experts.ranks, both[block]))
+            values = np.repeat(rows.values, len(both[block]), axis=0)
+            score[block] += experts.family.log_density(values, eta).sum(axis=1)
+        best = int(score[1:].argmax())
+        change = _change_in_words(active[0], codes[best], names)
+        return change, float(score[0] - score[1 + best]) / NATS
+
+
+class _View:
+    """What is known of one row with its code."""
+
+    def __init__(self, model: Any, rows: Any, active: NDArray[np.bool_]) -> None:
+        experts = model._experts().like(np.empty(0))
+        family = experts.family
+        self.schema: Schema = model.schema_
+        self.names: list[str] = model.expert_names_
+        self.opinions: Opinions = model._opinions()
+        self.share = to_numpy(model.activation_probabilities_)
+        self.owner = [int(k) for k in owners(experts.ranks, active)[0]]
+        eta, usual = compose_hard(experts.eta, np.array([self.owner])), model._usual_eta()
+        self.x = family.decode(rows.values)[0]
+        self.observed = ~np.isnan(self.x)
+        self.own = family.log_density(rows.values, eta)[0]
+        self.usual = family.log_density(rows.values, usual)[0]
+        self.mean, self.spread = family.mean(eta)[0], np.sqrt(family.variance(eta))[0]
+
+    @property
+    def is_image(self) -> bool:
+        return self.schema.image_shape is not None and self.schema.names is None
+
+    def has_levels(self, d: int) -> bool:
+        return not np.isnan(self.opinions.chance[self.owner[d], d])
+
+    def is_expected(self, d: int) -> bool:
+        """Whether the row has what the owner says."""
+        if self.has_levels(d):
+            return bool(self.x[d] == self.opinions.value[self.owner[d], d])
+        return bool(abs(self.x[d] - self.mean[d]) <= FAR * self.spread[d])
+
+    def unexpected(self) -> list[int]:
+        """Observed variables that are not as the owner says, the most surprising first."""
+        wrong = [int(d) for d in np.flatnonzero(self.observed) if not self.is_expected(int(d))]
+        return sorted(wrong, key=lambda d: (self.own[d] - self.usual[d], d))
+
+    def says(self, d: int) -> str:
+        return opinion_in_words(self.opinions, self.schema, self.owner[d], d)
+
+    def cell(self, d: int) -> Cell:
+        seen = bool(self.observed[d])
+        chance = float(np.exp(self.own[d])) if seen and self.has_levels(d) else None
+        return Cell(
+            self.schema.label(d),
+            self.says(d),
+            value_in_words(self.schema, d, self.x[d]) if seen else None,
+            self.is_expected(d) if seen else True,
+            chance,
+            float(self.own[d] - self.usual[d]) / NATS,
+        )
+
+    def part(self, k: int, top: int) -> Part:
+        owned = np.flatnonzero(np.array(self.owner) == k)
+        cells: tuple[Cell, ...] = ()
+        where = ""
+        if self.is_image:
+            place = place_in_words(owned, self.schema.image_shape or (1, 1))
+            where = place if place == "everywhere" else f"{_preposition(place)} {place}"
+        else:
+            telling = owned[np.argsort(-self.opinions.strength[k, owned], kind="stable")[:top]]
+            cells = tuple(self.cell(int(d)) for d in telling)
+        return Part(
+            k,
+            self.names[k],
+            float(self.share[k]),
+            len(owned),
+            where,
+            float((self.own - self.usual)[owned].sum()) / NATS,
+            cells,
+        )
+
+
+def _preposition(place: str) -> str:
+    return "at the" if place in ("top", "bottom", "left", "right") else "in the"
+
+
+def _others(active: NDArray[np.bool_], book: Any) -> NDArray[np.bool_]:
+    """Codes that differ by one addition, removal or exchange, and codes of training rows."""
+    codes = []
+    inside, outside = np.flatnonzero(active), np.flatnonzero(~active)
+    for changed in [[k] for k in range(len(active))] + [[i, o] for i in inside for o in outside]:
+        code = active.copy()
+        code[changed] ^= True
+        codes.append(code)
+    if book is not None:
+        codes += [code for code in book.codes[:MOST_BOOK_CODES] if (code != active).any()]
+    return np.array(codes, dtype=bool).reshape(-1, len(active))
+
+
+def _change_in_words(
+    code: NDArray[np.bool_], other: NDArray[np.bool_], names: Sequence[str]
+) -> str:
+    """How one code differs from another: "A instead of B", "without B", "with A as well"."""
+    new = [f"“{names[k]}”" for k in np.flatnonzero(other & ~code).tolist()]
+    gone = [f"“{names[k]}”" for k in np.flatnonzero(code & ~other).tolist()]
+    if new and gone:
+        return f"{' and '.join(new)} instead of {' and '.join(gone)}"
+    return f"with {' and '.join(new)} as well" if new else f"without {' and '.join(gone)}"

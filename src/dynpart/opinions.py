@@ -1,0 +1,180 @@
+"""Opinions: what each expert says of each variable, beside what is usual, and how often it decides.
+
+The arrays behind every name and sentence about experts; knows experts and code books, no rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynpart.arrays import row_blocks, to_numpy
+from dynpart.codebook import CodeBook
+from dynpart.composition import owners
+from dynpart.engines import Experts
+from dynpart.families import ColumnMoments, Family
+
+Array = NDArray[np.float64]
+
+MOST_CODES_LOOKED_AT = 1000
+"""Codes of the book, the most frequent first, that say how often an expert decides."""
+LEAST_CHANCE = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Opinions:
+    """What experts say, in arrays of shape (n_experts, n_features) unless said otherwise.
+
+    Attributes
+    ----------
+    value : ndarray
+        The likeliest level of a variable that has levels, the mean of any other.
+    chance : ndarray
+        Probability that the expert gives to that level; NaN for numbers.
+    usual : ndarray
+        For a variable with levels, how often that level occurs in all rows. For numbers, the
+        mean of all rows, the same for every expert.
+    spread : ndarray of shape (n_features,)
+        Standard deviation of numbers in all rows; NaN for variables with levels.
+    strength : ndarray
+        How far the opinion is from what is usual, in nats; at least 0. For levels the divergence
+        of the two chances (0 where the level is less likely than usual), for numbers half the
+        squared distance of the means in standard deviations.
+    decides : ndarray
+        Share of the rows with this expert in which it owns the variable.
+    """
+
+    value: Array
+    chance: Array
+    usual: Array
+    spread: Array
+    strength: Array
+    decides: Array
+
+    @property
+    def weight(self) -> Array:
+        """How much a variable tells of an expert: strength where, and as often as, it decides."""
+        return self.strength * self.decides
+
+    def strongest(self, k: int, count: int) -> list[int]:
+        """Variables that tell most of expert k, the strongest first; none of weight 0."""
+        weight = self.weight[k]
+        order = np.argsort(-weight, kind="stable")[:count]
+        return [int(d) for d in order if weight[d] > 0]
+
+
+def opinions_of(
+    experts: Experts,
+    probabilities: Array,
+    moments: ColumnMoments | None,
+    book: CodeBook | None,
+) -> Opinions:
+    """What experts say, beside what is usual.
+
+    Parameters
+    ----------
+    experts : Experts
+        In NumPy's arrays.
+    probabilities : ndarray of shape (n_experts,)
+        How often each is active.
+    moments : ColumnMoments or None
+        Of the training rows; without them the usual opinion is the average of all experts', each
+        as often as it is active.
+    book : CodeBook or None
+        Codes of training rows; without them experts are taken to be active independently.
+    """
+    family, eta = experts.family, experts.eta
+    usual_eta = usual_parameters(family, eta, probabilities, moments)
+    value, chance, usual = family.mean(eta), np.full(eta.shape[1:], np.nan), family.mean(usual_eta)
+    usual = np.broadcast_to(usual, value.shape).copy()
+    spread = np.sqrt(family.variance(usual_eta))[0]
+    strength = _distance(value, usual, spread)
+    levelled = np.array(family.levels_of_columns(value.shape[1])) > 0
+    if levelled.any():
+        own, common = level_chances(family, eta), level_chances(family, usual_eta)
+        likeliest = own.argmax(axis=0)
+        at = likeliest[None]
+        own = np.take_along_axis(own, at, axis=0)[0]
+        common = np.take_along_axis(np.broadcast_to(common, (len(common), *value.shape)), at, 0)[0]
+        more = np.where(own > common, _divergence(own, common), 0.0)
+        value, chance = np.where(levelled, likeliest, value), np.where(levelled, own, chance)
+        usual, strength = np.where(levelled, common, usual), np.where(levelled, more, strength)
+        spread = np.where(levelled, np.nan, spread)
+    return Opinions(value, chance, usual, spread, strength, decisions(experts, probabilities, book))
+
+
+def usual_parameters(
+    family: Family, eta: Array, probabilities: Array, moments: ColumnMoments | None
+) -> Array:
+    """Mean parameters of all rows together, shape (n_statistics, 1, n_features)."""
+    if moments is not None:
+        usual = to_numpy(family.population(moments.like(np.empty(0))))[:, None]
+    else:
+        usual = np.einsum("k,skd->sd", probabilities / probabilities.sum(), eta)[:, None]
+    return family.constrain(usual)
+
+
+def level_chances(family: Family, eta: Array) -> Array:
+    """Probability of every level, shape (n_levels, n_experts, n_features); 0 where there is none.
+
+    `eta` has shape (n_statistics, n_experts, n_features).
+    """
+    chances = family.level_probabilities(eta)
+    exists = np.arange(len(chances))[:, None] < np.array(family.levels_of_columns(eta.shape[2]))
+    return np.where(exists[:, None], chances, 0.0)
+
+
+def _divergence(own: Array, usual: Array) -> Array:
+    """Nats between two chances of the same thing to happen."""
+    own, usual = (np.clip(p, LEAST_CHANCE, 1 - LEAST_CHANCE) for p in (own, usual))
+    return own * np.log(own / usual) + (1 - own) * np.log((1 - own) / (1 - usual))
+
+
+def _distance(mean: Array, usual: Array, spread: Array) -> Array:
+    """Half the squared distance of means, in standard deviations of the rows."""
+    varies = spread > 0
+    return np.where(varies, ((mean - usual) / np.where(varies, spread, 1.0)) ** 2 / 2, 0.0)
+
+
+def decisions(experts: Experts, probabilities: Array, book: CodeBook | None) -> Array:
+    """Share of the rows with an expert in which it owns a variable, (n_experts, n_features).
+
+    Experts that no code of the book has are judged as if all were active independently.
+    """
+    decides = _decisions_by_chance(experts, probabilities)
+    if book is None:
+        return decides
+    codes, counts = book.codes[:MOST_CODES_LOOKED_AT], book.counts[:MOST_CODES_LOOKED_AT]
+    total = np.zeros_like(decides)
+    for block in row_blocks(len(codes), len(decides[0])):
+        owner = owners(experts.ranks, codes[block])
+        for k in np.flatnonzero(codes[block].any(axis=0)):
+            total[k] += counts[block] @ (owner == k)
+    active = counts @ codes
+    known = active > 0
+    decides[known] = total[known] / active[known, None]
+    return decides
+
+
+def _decisions_by_chance(experts: Experts, probabilities: Array) -> Array:
+    """How likely it is that nobody of higher expertise is active."""
+    by_rank = np.argsort(experts.ranks, axis=0, kind="stable")
+    absent = (1 - np.clip(probabilities, 0, 1))[by_rank]
+    alone = np.vstack([np.ones_like(absent[:1]), np.cumprod(absent, axis=0)[:-1]])
+    decides = np.empty_like(alone)
+    np.put_along_axis(decides, by_rank, alone, axis=0)
+    return decides
+
+
+def array_opinions(model: Any) -> Opinions:
+    """The opinions of a fitted model's experts."""
+    experts = model._experts().like(np.empty(0))
+    return opinions_of(
+        experts,
+        to_numpy(model.activation_probabilities_),
+        getattr(model, "_moments", None),
+        getattr(model, "_book", None),
+    )

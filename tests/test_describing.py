@@ -1,0 +1,264 @@
+"""Every claim of a description is true of the arrays."""
+
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn import config_context
+from typer.testing import CliRunner
+
+from dynpart import DynamicPartitionModel
+from dynpart.cli import app
+from dynpart.describing import saving_in_words, times_in_words
+from tests.strategies import composed_means
+
+
+@pytest.fixture(scope="module")
+def animals():
+    """Three kinds of animals with names, and a rare trait."""
+    rng = np.random.default_rng(0)
+    kinds = np.repeat([0, 1, 2], 40)
+    templates = {"milk": (1, 0, 0), "eggs": (0, 1, 1), "fins": (0, 0, 1), "feathers": (0, 1, 0),
+                 "hair": (1, 0, 0), "breathes": (1, 1, 0)}  # fmt: skip
+    X = np.array([np.take(t, kinds) for t in templates.values()]).T
+    X = (X ^ (rng.random(X.shape) < 0.03)).astype(np.uint8)
+    return pd.DataFrame(X, columns=list(templates), index=[f"animal {n}" for n in range(len(X))])
+
+
+@pytest.fixture(scope="module")
+def model(animals):
+    return DynamicPartitionModel(4, random_state=0).fit(animals)
+
+
+def test_claims_about_rows_are_true(model, animals):
+    told = model.describe(animals)
+    codes = model.transform(animals)
+    values = animals.to_numpy()
+    usual = values.mean(axis=0)
+    owner = model.partition(codes)
+    assert told.n_rows == len(animals)
+    assert told.mean_active == pytest.approx(codes.sum(axis=1).mean())
+    independent = np.where(values, np.log2(usual), np.log2(1 - usual)).sum(axis=1).mean()
+    assert told.baseline_bits == pytest.approx(-independent, rel=1e-6)
+    assert told.bits == pytest.approx(-model.score(animals) / np.log(2))
+    assert told.saved_bits == pytest.approx(told.baseline_bits - told.bits)
+    shares = [one.active for one in told.experts]
+    assert shares == sorted(shares, reverse=True)
+    for one in told.experts:
+        k, mine = one.expert, codes[:, one.expert] == 1
+        assert one.active == pytest.approx(mine.mean())
+        for opinion in one.opinions:
+            d = list(animals.columns).index(opinion.variable)
+            yes = model.means_[k, d]
+            assert opinion.says == ("yes" if yes > 0.5 else "no")
+            assert opinion.chance == pytest.approx(max(yes, 1 - yes))
+            assert opinion.usual == pytest.approx(usual[d] if yes > 0.5 else 1 - usual[d])
+            assert opinion.chance > opinion.usual
+            assert opinion.decides == pytest.approx((owner[mine, d] == k).mean())
+        places = [animals.index.get_loc(label) for label in one.typical]
+        assert all(mine[places])
+        for other in one.together + one.apart:
+            expected = np.corrcoef(codes[:, k], codes[:, other.expert])[0, 1]
+            assert other.correlation == pytest.approx(expected)
+            assert other.name == model.expert_names_[other.expert]
+
+
+def test_independent_scores_are_those_of_frequencies(model, animals):
+    values = animals.to_numpy()
+    usual = values.mean(axis=0)
+    expected = np.where(values, np.log(usual), np.log(1 - usual)).sum(axis=1)
+    np.testing.assert_allclose(model.independent_scores(animals), expected, rtol=1e-6)
+
+
+def test_typical_rows_gain_most_from_what_the_expert_owns(model, animals):
+    codes = model.transform(animals)
+    owner, values = model.partition(codes), animals.to_numpy()
+    usual = np.where(values, values.mean(axis=0), 1 - values.mean(axis=0))
+    composed = composed_means(model, codes)
+    own = np.where(values, composed, 1 - composed)
+    for one in model.describe(animals).experts:
+        gain = np.where(owner == one.expert, np.log(own / usual), 0).sum(axis=1)
+        gain[codes[:, one.expert] == 0] = -np.inf
+        best = np.sort(gain)[::-1][: len(one.typical)]
+        shown = [gain[animals.index.get_loc(label)] for label in one.typical]
+        np.testing.assert_allclose(shown, best)
+
+
+def test_odd_rows_gain_least(model, animals):
+    told = model.describe(animals)
+    values = animals.to_numpy()
+    usual = np.where(values, values.mean(axis=0), 1 - values.mean(axis=0))
+    better = model.score_samples(animals) - np.log(usual).sum(axis=1)
+    shown = [better[animals.index.get_loc(label)] for label in told.odd]
+    np.testing.assert_allclose(shown, np.sort(better)[: len(told.odd)], rtol=1e-6)
+
+
+def test_without_rows_it_tells_what_training_left(model, animals):
+    told, with_rows = model.describe(), model.describe(animals)
+    assert told.n_rows is told.bits is told.saved_bits is None
+    by_number = {one.expert: one for one in told.experts}
+    for one in with_rows.experts:
+        assert by_number[one.expert].opinions == one.opinions
+        assert by_number[one.expert].typical == ()
+        assert [c.expert for c in by_number[one.expert].together] == [
+            c.expert for c in one.together
+        ]
+
+
+def test_types_of_rows_are_those_of_the_prior(model):
+    told = model.describe()
+    assert sum(kind.share for kind in told.types) == pytest.approx(1)
+    assert len({kind.experts for kind in told.types}) == len(told.types)
+    for kind in told.types:
+        same = [t for t in model.types_ if tuple(np.flatnonzero(t.code)) == kind.experts]
+        assert kind.share == pytest.approx(sum(t.weight for t in same))
+        assert kind.names == tuple(model.expert_names_[k] for k in kind.experts)
+    shares = [kind.share for kind in told.types]
+    assert shares == sorted(shares, reverse=True)
+    assert ("Types of rows" in str(told)) == (len(told.types) > 1)
+
+
+def test_frame_text_and_notebook_say_the_same(model, animals):
+    told = model.describe(animals)
+    frame = told.to_frame()
+    assert list(frame.index) == [one.expert for one in told.experts]
+    assert set(frame["name"]) == set(model.expert_names_)
+    text, page = str(told), told._repr_html_()
+    for one in told.experts:
+        assert one.name in text
+        assert one.name in page
+        assert all(f"{o.words}" in text for o in one.opinions)
+    json.dumps(told.to_dict(), allow_nan=False)
+
+
+def test_notebooks_show_the_description_of_a_fitted_model_only(model):
+    fresh = DynamicPartitionModel(4)
+    assert "active in" not in fresh._repr_html_()
+    assert model._repr_html_().endswith(model.describe()._repr_html_())
+    shown = model._repr_mimebundle_()["text/html"]
+    assert all(name in shown for name in model.expert_names_)
+    assert "active in" not in fresh._repr_mimebundle_()["text/html"]
+    with config_context(display="text"):
+        assert "text/html" not in model._repr_mimebundle_()
+
+
+def test_names_of_variables_cannot_be_markup(animals):
+    hostile = animals.rename(columns={"milk": "<script>alert(1)</script>"})
+    model = DynamicPartitionModel(3, random_state=0).fit(hostile)
+    assert "<script>" not in model.describe(hostile)._repr_html_()
+
+
+def test_labels_must_fit_the_rows(model, animals):
+    with pytest.raises(ValueError, match=r"labels must have one entry per row \(120\), got 2"):
+        model.describe(animals, labels=["a", "b"])
+
+
+def test_bits_in_words():
+    assert times_in_words(1) == "2 times"
+    assert times_in_words(4) == "about 16 times"
+    assert times_in_words(10) == "about 1,000 times"
+    assert times_in_words(64) == "2^64 times"
+    assert "in 3.0 bits less" in saving_in_words(3.0)
+    assert "on their own" in saving_in_words(-1.0)
+
+
+# ------------------------------------------------------------------ commands
+
+
+@pytest.fixture
+def files(tmp_path, animals):
+    animals.to_csv(tmp_path / "animals.csv", index_label="name")
+    run = CliRunner().invoke(
+        app, ["fit", str(tmp_path / "animals.csv"), "-k", "4", "-o", str(tmp_path / "m.dynpart")]
+    )
+    assert run.exit_code == 0, run.output
+    return tmp_path / "m.dynpart", tmp_path / "animals.csv"
+
+
+def call(*arguments):
+    run = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert run.exit_code == 0, run.output
+    return run
+
+
+def test_fit_ends_with_three_lines_for_newcomers(animals, model, tmp_path):
+    data, out = tmp_path / "animals.csv", tmp_path / "m.dynpart"
+    animals.to_csv(data, index_label="name")
+    said = call("fit", data, "-k", 4, "-o", out).stderr
+    found, worth, following = said.strip().splitlines()[-3:]
+    told = model.describe(animals)
+    assert found == (
+        "4 experts found in 120 rows of 6 variables; a row is explained by "
+        f"{told.mean_active:.1f} of them."
+    )
+    assert worth == saving_in_words(told.saved_bits)
+    assert following.startswith(f"Next: dynpart describe {out} {data}")
+    call(*following.split("   ")[0].split()[2:])
+    for word in ("floor", "penalised", "RMSE", "race"):
+        assert word not in said
+    assert "nats" not in found + worth + following
+    valid = call("fit", data, "-k", 4, "-o", out, "--force", "--valid", data).stderr
+    assert valid.strip().splitlines()[-1] == f"{data}: {worth}"
+    verbose = call("fit", data, "-k", 4, "-o", out, "--force", "--verbose").stderr
+    assert "nats" in verbose
+    quiet = call("fit", data, "-k", 4, "-o", out, "--force", "--quiet").stderr
+    assert "experts" not in quiet
+
+
+def test_describe_prints_text_json_and_csv(files, model, animals):
+    fitted, data = files
+    names = model.expert_names_
+    text = call("describe", fitted, data).stdout
+    assert all(name in text for name in names)
+    assert re.search(r"animal \d", text)
+    told = json.loads(call("describe", fitted, data, "--json").stdout)
+    expected = json.loads(json.dumps(model.describe(animals).to_dict()))
+    assert told["experts"] == expected["experts"]
+    lines = call("describe", fitted, "--csv").stdout.splitlines()
+    assert lines[0] == "expert,name,active,says,typical,together,apart"
+    assert len(lines) == 5
+
+
+def test_renamed_experts_appear_everywhere(files, tmp_path):
+    fitted, data = files
+    call("rename", fitted, "2=wet sites")
+    assert "wet sites" in call("describe", fitted).stdout
+    assert "wet sites" in call("info", fitted).stdout
+    codes = tmp_path / "codes.csv"
+    call("encode", fitted, data, "-o", codes)
+    header = codes.read_text().splitlines()[0].split(",")
+    assert "expert2_wet_sites" in header
+    call("rename", fitted, "2=dry sites")  # columns of codes are still known by their numbers
+    call("reconstruct", fitted, codes, "-o", tmp_path / "back.csv")
+    assert (tmp_path / "back.csv").read_text().startswith("row,milk,eggs")
+    call("rename", fitted, "2=")
+    assert "sites" not in call("describe", fitted).stdout
+
+
+@pytest.mark.parametrize("wrong", ["wet sites", "x=y", "7=x"])
+def test_rename_refuses_what_is_no_name(files, wrong):
+    before = files[0].read_bytes()
+    run = CliRunner().invoke(app, ["rename", str(files[0]), wrong])
+    assert run.exit_code == 2
+    assert files[0].read_bytes() == before
+
+
+@pytest.mark.parametrize("answers", ["yes or no", "one to six"])
+def test_poles_of_planted_factors_are_named_by_their_own_items(answers):
+    """Five bipolar factors with five items each, as in questionnaires about personality."""
+    rng = np.random.default_rng(0)
+    factors = ["open", "careful", "outgoing", "kind", "anxious"]
+    X = np.repeat(rng.normal(size=(1500, 5)), 5, axis=1) + 0.6 * rng.normal(size=(1500, 25))
+    values = X > 0 if answers == "yes or no" else np.clip(np.round(3.5 + 1.2 * X), 1, 6)
+    table = pd.DataFrame(values, columns=[f"{name}{i}" for name in factors for i in range(1, 6)])
+    names = DynamicPartitionModel(10, random_state=0).fit(table).expert_names_
+    poles = set()
+    for name in names:
+        traits = [re.fullmatch(r"(.*?)([a-z]+)\d", trait).groups() for trait in name.split(", ")]
+        assert len(set(traits)) == 1, name  # one factor, one direction
+        side = "low" if re.search("no|low", traits[0][0]) else "high"
+        poles.add((traits[0][1], side))
+    # A learner may give two experts to one pole; names never mix two.
+    assert len(poles) >= 8

@@ -1,0 +1,177 @@
+"""Every claim of an explanation is true of the arrays."""
+
+import json
+from copy import copy
+from itertools import product
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from dynpart import DynamicPartitionModel
+from dynpart.cli import app
+from dynpart.datasets import load_digits
+from tests.strategies import composed_means
+
+
+@pytest.fixture(scope="module")
+def table():
+    """Two independent groups of five columns, each in one of two states, and a little noise."""
+    rng = np.random.default_rng(0)
+    states = rng.integers(0, 2, size=(150, 2))
+    X = np.repeat(states, 5, axis=1)
+    X[:, [1, 3, 6, 8]] ^= 1
+    X = X ^ (rng.random(X.shape) < 0.04)
+    names = [f"{word}{n}" for word in ("oak", "elm") for n in range(5)]
+    labels = [f"plot {n}" for n in range(150)]
+    return pd.DataFrame(X.astype(np.uint8), columns=names, index=labels)
+
+
+@pytest.fixture(scope="module")
+def model(table):
+    return DynamicPartitionModel(4, random_state=0).fit(table)
+
+
+@pytest.mark.parametrize("row", [0, 7, 41])
+def test_parts_partition_the_row_and_bits_add_up(model, table, row):
+    told = model.explain(table, row, top=20)
+    x, code = table.iloc[[row]], model.transform(table.iloc[[row]])
+    owner, composed = model.partition(code)[0], composed_means(model, code)[0]
+    usual = table.mean().to_numpy()
+    value = x.to_numpy()[0]
+    own = np.where(value, composed, 1 - composed)
+    gain = np.log2(own) - np.log2(np.where(value, usual, 1 - usual))
+    assert {part.expert for part in told.parts} == set(np.flatnonzero(code[0]))
+    assert sum(part.n_owned for part in told.parts) == 10
+    for part in told.parts:
+        mine = owner == part.expert
+        assert part.n_owned == mine.sum()
+        assert part.bits == pytest.approx(gain[mine].sum(), rel=1e-5)
+        assert part.name == model.expert_names_[part.expert]
+        assert {cell.variable for cell in part.cells} == set(table.columns[mine])
+        for cell in part.cells:
+            d = table.columns.get_loc(cell.variable)
+            assert cell.value == ("yes" if value[d] else "no")
+            assert cell.expected == ((composed[d] > 0.5) == value[d])
+            assert cell.chance == pytest.approx(own[d])
+            assert cell.bits == pytest.approx(gain[d], abs=1e-5)
+    joint = model.score_samples(x)[0] / np.log(2)
+    assert told.saved_bits == pytest.approx(gain.sum() - told.code_bits, rel=1e-5)
+    assert told.code_bits == pytest.approx(np.log2(own).sum() - joint, rel=1e-5)
+
+
+def test_what_is_not_explained_is_exactly_what_is_wrong(model, table):
+    codes = model.transform(table)
+    wrong = (composed_means(model, codes) > 0.5) != table.to_numpy()
+    for row in (*np.flatnonzero(wrong.any(axis=1))[:3], *np.flatnonzero(~wrong.any(axis=1))[:2]):
+        told = model.explain(table, row)
+        assert told.n_unexplained == wrong[row].sum()
+        shown = {cell.variable for cell in told.unexplained}
+        assert shown <= set(table.columns[wrong[row]])
+        assert len(shown) == min(5, wrong[row].sum())
+        assert all(not cell.expected for cell in told.unexplained)
+        assert ("Nothing in it is unexpected" in str(told)) == (not wrong[row].any())
+
+
+@pytest.mark.parametrize("row", [0, 5, 99])
+def test_the_next_best_set_of_experts_is_the_best_of_all_others(model, table, row):
+    """With four experts all codes can be tried; on this table the best other is one change away."""
+    told = model.explain(table, row)
+    x = table.iloc[[row]]
+    own = model.transform(x)[0]
+    codes = np.array([c for c in product((0, 1), repeat=4) if any(c)], dtype=np.uint8)
+    rule = model._rule()
+    prior = np.zeros(len(codes))
+    if rule.prior is not None:
+        prior = rule.prior.log_joint(codes).max(axis=1)
+    scores = {
+        tuple(code): float(model.log_likelihood(x, code[None])[0] - code @ rule.cost + belief)
+        for code, belief in zip(codes, prior, strict=True)
+    }
+    best = scores.pop(tuple(own))
+    assert told.other_bits == pytest.approx((best - max(scores.values())) / np.log(2), abs=1e-4)
+    assert told.other
+
+
+def test_codes_found_in_another_way_are_explained_without_their_cost(model, table):
+    other = copy(model).set_params(max_active=1)
+    told = other.explain(table, 0)
+    assert told.code_bits is None
+    assert told.saved_bits == pytest.approx(sum(part.bits for part in told.parts))
+    assert "naming" not in str(told)
+    assert other.describe(table).bits is None
+
+
+def test_gaps_are_told_with_what_is_expected(model, table):
+    gappy = table.astype(float)
+    gappy.iloc[0, [1, 7]] = np.nan
+    told = model.explain(gappy, 0)
+    code = model.transform(gappy.iloc[[0]])
+    owner, composed = model.partition(code)[0], composed_means(model, code)[0]
+    assert told.n_observed == 8
+    assert [entry[0] for entry in told.expected] == [table.columns[1], table.columns[7]]
+    for (_, name, says), d in zip(told.expected, (1, 7), strict=True):
+        assert name == model.expert_names_[owner[d]]
+        assert says.startswith("yes" if composed[d] > 0.5 else "no")
+    assert "2 of them not observed" in str(told)
+
+
+def test_pictures_say_where(model):
+    digits = load_digits()
+    model = DynamicPartitionModel(12, max_active=5, max_iter=8, random_state=0).fit(digits.train)
+    model.image_shape_ = digits.image_shape
+    row = int(model.transform(digits.test).sum(axis=1).argmax())
+    told = model.explain(digits.test, row)
+    code = model.transform(digits.test[row : row + 1])
+    owner = model.partition(code)[0].reshape(8, 8)
+    places = (("upper left", "top", "upper right"), ("left", "centre", "right"),
+              ("lower left", "bottom", "lower right"))  # fmt: skip
+    assert len(told.parts) > 1
+    for part in told.parts:
+        assert not part.cells
+        rows, columns = np.nonzero(owner == part.expert)
+        if not len(rows):
+            assert part.where.endswith("nowhere")
+        elif len(rows) > 0.6 * 64:
+            assert part.where == "everywhere"
+        else:
+            third = [min(2, int(3 * (at.mean() + 0.5) / 8)) for at in (rows, columns)]
+            assert part.where.endswith(places[third[0]][third[1]])
+    assert "pixels" in str(told)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_numbers_are_expected_within_two_standard_deviations():
+    rng = np.random.default_rng(0)
+    X = np.where(np.arange(80)[:, None] % 2, 5.0, -5.0) + rng.normal(size=(80, 3))
+    model = DynamicPartitionModel(2, variance_floor=0.02, random_state=0).fit(X)
+    assert (
+        model.explain(X, 0).n_unexplained
+        == (
+            np.abs(X[0] - composed_means(model, model.transform(X[:1]))[0])
+            > 2 * np.sqrt(model.variances_[model.partition(model.transform(X[:1]))[0], range(3)])
+        ).sum()
+    )
+    X[0, 1] = -20.0
+    told = model.explain(X, 0)
+    assert [cell.variable for cell in told.unexplained] == ["x1"]
+    assert told.unexplained[0].value == "-20"
+    assert told.unexplained[0].chance is None
+
+
+def test_no_word_of_the_workshop_reaches_a_reader(model, table):
+    text = " ".join(str(model.explain(table, row)) for row in range(20))
+    for word in ("nats", "pursuit", "nan", "None", "np."):
+        assert word not in text
+
+
+def test_the_command_says_what_python_says(model, table, tmp_path):
+    table.to_csv(tmp_path / "t.csv", index_label="plot")
+    model.save(tmp_path / "m.dynpart")
+    where = [str(tmp_path / "m.dynpart"), str(tmp_path / "t.csv"), "--label", "plot 7"]
+    run = CliRunner().invoke(app, ["explain", *where])
+    assert run.exit_code == 0, run.output
+    assert run.stdout == str(model.explain(table, 7)) + "\n"
+    run = CliRunner().invoke(app, ["explain", *where, "--json"])
+    assert json.loads(run.stdout) == json.loads(json.dumps(model.explain(table, 7).to_dict()))

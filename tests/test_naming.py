@@ -1,0 +1,244 @@
+"""Names of experts say what the arrays say, and are all different."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dynpart import DynamicPartitionModel, load
+from dynpart.codebook import CodeBook
+from dynpart.composition import owners
+from dynpart.datasets import load_digits
+from dynpart.engines import Experts
+from dynpart.families import Bernoulli, Gaussian, column_moments, make_family
+from dynpart.naming import (
+    MOST_TRAITS,
+    column_names,
+    expert_names,
+    expert_of_column,
+    negated,
+    percent,
+    place_in_words,
+)
+from dynpart.opinions import decisions, opinions_of
+from dynpart.schema import Schema
+
+WORDS = ["milk", "eggs", "hair", "feathers", "aquatic", "fins", "tail"]
+
+
+@st.composite
+def tables(draw):
+    """Experts with binary opinions, their code book, and moments of rows."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n_experts, n_features = draw(st.integers(1, 6)), len(WORDS)
+    eta = np.clip(rng.beta(0.4, 0.4, size=(1, n_experts, n_features)), 1e-3, 1 - 1e-3)
+    experts = Experts(Bernoulli(), eta, rng.normal(size=(n_experts, n_features)))
+    codes = rng.random((20, n_experts)) < 0.5
+    codes[~codes.any(axis=1), 0] = True
+    book = CodeBook.of(codes, rng.integers(1, 5, 20).astype(float))
+    moments = column_moments((rng.random((30, n_features)) < rng.random(n_features)).astype(float))
+    return experts, codes.mean(axis=0), moments, book
+
+
+@given(tables())
+@settings(max_examples=50, deadline=None)
+def test_every_trait_of_a_name_is_an_opinion_that_is_likelier_than_usual(drawn):
+    experts, probabilities, moments, book = drawn
+    opinions = opinions_of(experts, probabilities, moments, book)
+    schema = Schema.of("binary", len(WORDS), names=WORDS)
+    names = expert_names(opinions, schema)
+    assert len(set(names)) == len(names)
+    says = {word: (d, 1) for d, word in enumerate(WORDS)}
+    says |= {negated(word): (d, 0) for d, word in enumerate(WORDS)}
+    for k, name in enumerate(names):
+        told = [says[word] for word in name.split(" (")[0].split(", ") if word in says]
+        assert len(told) <= MOST_TRAITS + 2
+        for d, value in told:
+            own, usual = experts.eta[0, k, d], moments.mean[d]
+            own, usual = (own, usual) if value else (1 - own, 1 - usual)
+            assert own >= 0.5
+            assert own > usual
+            assert opinions.decides[k, d] > 0
+
+
+@given(tables())
+@settings(max_examples=50, deadline=None)
+def test_an_expert_decides_as_often_as_it_owns_the_variable(drawn):
+    experts, probabilities, _, book = drawn
+    decides = decisions(experts, probabilities, book)
+    rows = np.repeat(book.codes, book.counts.astype(int), axis=0)
+    owner = owners(experts.ranks, rows)
+    for k in range(experts.n_experts):
+        mine = rows[:, k]
+        if mine.any():
+            np.testing.assert_allclose(decides[k], (owner[mine] == k).mean(axis=0))
+
+
+def test_without_codes_experts_decide_as_often_as_their_betters_are_absent():
+    levels = np.array([[2.0], [1.0], [0.0]])
+    experts = Experts(Bernoulli(), np.full((1, 3, 1), 0.5), levels)
+    found = decisions(experts, np.array([0.25, 0.5, 0.9]), None)
+    np.testing.assert_allclose(found.ravel(), [1.0, 0.75, 0.375])
+
+
+@given(tables(), st.randoms())
+@settings(max_examples=30, deadline=None)
+def test_names_do_not_depend_on_the_order_of_variables(drawn, random):
+    experts, probabilities, moments, book = drawn
+    order = list(range(len(WORDS)))
+    random.shuffle(order)
+    turned = Experts(experts.family, experts.eta[:, :, order], experts.log2_expertise[:, order])
+    turned_moments = column_moments(np.zeros((1, len(WORDS))))
+    turned_moments = turned_moments.__class__(
+        moments.n_rows, moments.mean[order], moments.variance[order], True, moments.weight,
+        moments.observed[order],
+    )  # fmt: skip
+    schema = Schema.of("binary", len(WORDS), names=WORDS)
+    shuffled = Schema.of("binary", len(WORDS), names=[WORDS[d] for d in order])
+    here = expert_names(opinions_of(experts, probabilities, moments, book), schema)
+    there = expert_names(opinions_of(turned, probabilities, turned_moments, book), shuffled)
+    assert here == there
+
+
+def test_numbers_are_high_or_low():
+    family = Gaussian(centre=np.array([10.0, 5.0]), floor=0.1)
+    means = np.array([[14.0, 5.0], [10.0, 2.6], [10.0, 5.0]])
+    experts = Experts(family, family.from_moments(means, np.ones((3, 2))), np.zeros((3, 2)))
+    rows = np.array([[9.0, 4.0], [11.0, 6.0]])  # standard deviations of 1
+    opinions = opinions_of(experts, np.full(3, 0.3), column_moments(rows), None)
+    np.testing.assert_allclose(opinions.strength, [[8, 0], [0, 2.88], [0, 0]])
+    schema = Schema.of("real", 2, names=["age", "income"])
+    assert expert_names(opinions, schema) == ["very high age", "very low income", "nothing unusual"]
+
+
+def test_columns_of_every_kind_speak_of_themselves():
+    """A mixed table: two levels, three levels, a count and a number."""
+    kinds = ("binary", "categorical", "count", "real")
+    rng = np.random.default_rng(0)
+    X = np.c_[rng.integers(0, 2, 60), rng.integers(0, 3, 60), rng.poisson(3, 60),
+              rng.normal(10, 2, 60)]  # fmt: skip
+    moments = column_moments(X)
+    family = make_family(
+        "auto", moments, kinds=kinds, n_levels=[None, 3, None, None], own_scale=True
+    )
+    counts = np.array([[(X[:, d] == v).sum() for d in range(4)] for v in range(3)])
+    moments = replace(moments, levels=counts.astype(float))
+    population = family.population(moments)
+    eta = np.repeat(population[:, None], 3, axis=1)
+    categorical = np.array([[0.05, 0.05, 0.9], [0.9, 0.05, 0.05], [0.34, 0.33, 0.33]])
+    eta[:3, :, 1] = categorical.T
+    eta[:2, :, 0] = np.array([[0.02, 0.98], [0.98, 0.02], [0.5, 0.5]]).T
+    experts = Experts(family, family.constrain(eta), np.zeros((3, 4)))
+    opinions = opinions_of(experts, np.full(3, 0.3), moments, None)
+    assert opinions.value[:2, 1].tolist() == [2, 0]
+    np.testing.assert_allclose(opinions.chance[:2, 1], 0.9, atol=0.01)
+    shares = [(X[:, 1] == level).mean() for level in (2, 0)]
+    np.testing.assert_allclose(opinions.usual[:2, 1], shares, atol=0.02)
+    assert np.isnan(opinions.chance[:, 2:]).all()
+    np.testing.assert_allclose(opinions.usual[0, 2:], X[:, 2:].mean(axis=0))
+    schema = Schema(kinds, ("milk", "legs", "visits", "age"))
+    names = expert_names(opinions, schema)
+    assert set(names[0].split(", ")) == {"milk", "legs 2"}
+    assert set(names[1].split(", ")) == {"no milk", "legs 0"}
+
+
+def test_places_of_images():
+    shape = (6, 9)
+    pixels = np.arange(54).reshape(shape)
+    assert place_in_words(pixels[4:, :3].ravel(), shape) == "lower left"
+    assert place_in_words(pixels[:2, 3:6].ravel(), shape) == "top"
+    assert place_in_words(pixels[2:4, 3:6].ravel(), shape) == "centre"
+    assert place_in_words(pixels[2:4, 6:].ravel(), shape) == "right"
+    assert place_in_words(pixels.ravel(), shape) == "everywhere"
+    assert place_in_words(pixels[:0].ravel(), shape) == "nowhere"
+
+
+def test_experts_of_images_are_named_by_place():
+    digits = load_digits()
+    model = DynamicPartitionModel(8, max_active=4, max_iter=8, random_state=0).fit(digits.train)
+    model.image_shape_ = digits.image_shape
+    names = model.expert_names_
+    assert len(set(names)) == 8
+    places = ("top", "bottom", "left", "right", "centre", "everywhere")
+    assert all(any(place in name for place in places) for name in names)
+
+
+@pytest.mark.parametrize(
+    ("name", "no"),
+    [("eggs", "no eggs"), ("aquatic", "not aquatic"), ("no legs", "legs"),
+     ("makes friends easily", "not makes friends easily")],
+)  # fmt: skip
+def test_negations(name, no):
+    assert negated(name) == no
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [(0.0, "0%"), (1.0, "100%"), (0.404, "40%"), (0.031, "3.1%"), (0.0002, "under 0.1%"),
+     (0.9961, "99.6%"), (0.9999, "over 99.9%")],
+)  # fmt: skip
+def test_shares_are_never_rounded_to_certainty(share, text):
+    assert percent(share) == text
+
+
+def test_columns_begin_with_the_experts_number():
+    names = ["milk, hair, no eggs", "Été (2)", "!", "a word " * 20]
+    columns = column_names(names)
+    assert columns[:3] == ["expert0_milk_hair_no_eggs", "expert1_ete_2", "expert2"]
+    assert all(column.isidentifier() and len(column) < 45 for column in columns)
+    assert [expert_of_column(column) for column in columns] == [0, 1, 2, 3]
+    assert expert_of_column("expertise") is None
+
+
+# ------------------------------------------------------------------ names that people give
+
+
+@pytest.fixture(scope="module")
+def pairs():
+    from dynpart.datasets import make_pairs
+
+    X = make_pairs(3)
+    return DynamicPartitionModel(6, random_state=0).fit(X), X
+
+
+def test_given_names_are_kept_in_the_file_and_forgotten_by_a_fit(pairs, tmp_path):
+    model, X = pairs
+    model = DynamicPartitionModel(6, random_state=0).fit(X)
+    own = model.expert_names_
+    assert model.rename_experts({3: "wet sites"}) is model
+    model.rename_experts({1: " meadows "})
+    assert [model.expert_names_[k] for k in (1, 3)] == ["meadows", "wet sites"]
+    model.save(tmp_path / "m.dynpart")
+    assert load(tmp_path / "m.dynpart").expert_names_ == model.expert_names_
+    assert model.rename_experts({3: None}).expert_names_[3] == own[3]
+    assert model.fit(X).expert_names_ == own
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        ({6: "x"}, "0 to 5, got 6"),
+        ({True: "x"}, "got True"),
+        ({"1": "x"}, "got '1'"),
+        ({1: ""}, "expert 1 must be text"),
+        ({1: 7}, "expert 1 must be text"),
+        ({1: "a\nb"}, "one line"),
+        ({1: "x" * 200}, "1 to 80 letters"),
+        ({1: "same", 2: "same"}, "differ"),
+    ],
+)
+def test_names_that_cannot_be_are_refused_and_change_nothing(pairs, names, words):
+    model, _ = pairs
+    before = model.expert_names_
+    with pytest.raises(ValueError, match=words):
+        model.rename_experts(names)
+    assert model.expert_names_ == before
+
+
+def test_an_expert_never_takes_a_name_that_was_given_to_another(pairs):
+    model, X = pairs
+    model = DynamicPartitionModel(6, random_state=0).fit(X)
+    model.rename_experts({0: model.expert_names_[1]})
+    assert len(set(model.expert_names_)) == 6
