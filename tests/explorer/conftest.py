@@ -1,11 +1,5 @@
-"""Reports of small models, and a browser to open them in.
+"""Reports of small models, and how a browser visits them."""
 
-Without Chromium and its driver these tests are skipped, unless DYNPART_REQUIRE_BROWSER is set, as
-it is in continuous integration.
-"""
-
-import os
-import shutil
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,8 +7,10 @@ import pytest
 
 from dynpart import DynamicPartitionModel
 from dynpart.datasets import load_digits
+from dynpart.engines import Experts
 from dynpart.explorer import write_report
 from dynpart.families import Bernoulli
+from dynpart.prior import CodePrior
 
 HOSTILE = [
     "</script><script>window.hacked = 1</script>",
@@ -26,11 +22,6 @@ HOSTILE = [
     "${window.hacked = 1}",
     "' onmouseover='window.hacked=1",
 ]
-FLAGS = (
-    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --hide-scrollbars "
-    "--disable-background-networking --disable-component-update --disable-sync "
-    "--window-size=1280,900"
-)
 
 
 @dataclass
@@ -75,34 +66,15 @@ def large(tmp_path_factory):
     """A model of the size the page must bear: 100 experts, 500 samples of 28 x 28."""
     rng = np.random.default_rng(0)
     model = DynamicPartitionModel(100, max_active=12)
-    model.family_ = Bernoulli()
-    model.means_ = rng.uniform(0.001, 0.999, size=(100, 784))
-    model.expertise_ = np.exp2(rng.normal(size=(100, 784)))
+    means, levels = rng.uniform(0.001, 0.999, size=(100, 784)), rng.normal(size=(100, 784))
+    model._keep_experts(Experts(Bernoulli(), means[None], levels))
     model.activation_probabilities_ = rng.uniform(0.05, 0.2, size=100)
+    model.prior_ = CodePrior.independent(model.activation_probabilities_)
     model.objective_history_ = -np.geomspace(200, 100, 30)
     model.history_, model.n_iter_, model.n_features_in_ = (), 30, 784
     model._n_features_out = 100
     X = model.sample(500, random_state=0)
     return made(tmp_path_factory.mktemp("page"), "large", model, X, image_shape=(28, 28))
-
-
-@pytest.fixture(scope="session")
-def browser():
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-    chromedriver = shutil.which("chromedriver")
-    if not (chromium and chromedriver):
-        if os.environ.get("DYNPART_REQUIRE_BROWSER"):
-            pytest.fail("DYNPART_REQUIRE_BROWSER is set, but there is no Chromium here")
-        pytest.skip("needs Chromium and its driver (Debian: chromium, chromium-driver)")
-    selenium = pytest.importorskip("selenium.webdriver")
-    options = selenium.ChromeOptions()
-    options.binary_location = chromium
-    for flag in FLAGS.split():
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = selenium.Chrome(options=options, service=selenium.ChromeService(chromedriver))
-    yield driver
-    driver.quit()
 
 
 @pytest.fixture

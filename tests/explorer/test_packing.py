@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from dynpart import DynamicPartitionModel
 from dynpart.datasets import make_pairs
 from dynpart.explorer import report_html, write_report
+from dynpart.explorer._pack import _chosen
 from dynpart.explorer._page import embedded
 
 
@@ -45,8 +46,21 @@ def test_few_samples_are_drawn_from_all_rows(pairs):
     page = report_html(model, X, n_samples=3)
     data = json.loads(page.split('id="data">')[1].split("</script>")[0])
     assert data["rows"] == len(X)
-    assert data["sampleRows"] == [0, 4, 7]
+    assert {0, 7} <= set(data["sampleRows"])
+    assert len(data["sampleRows"]) <= 3
     assert sum(data["usage"]) == model.transform(X).sum()
+
+
+@given(st.integers(1, 300), st.integers(1, 300), st.lists(st.integers(0, 299), unique=True))
+def test_rows_to_show_are_in_order_even_and_among_them_those_that_are_named(n, most, named):
+    named = [row for row in named if row < n]
+    rows = _chosen(n, most, 1.0, named)
+    assert len(rows) <= min(n, most)
+    assert (np.diff(rows) > 0).all()
+    if most >= n:
+        assert list(rows) == list(range(n))
+    else:
+        assert set(named[: most // 2]) <= set(rows)
 
 
 @pytest.mark.parametrize(

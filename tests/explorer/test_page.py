@@ -1,12 +1,13 @@
 """The page in a real browser shows what the model in Python says, and reacts at once."""
 
+import copy
 import os
 import statistics
 
 import numpy as np
 import pytest
 
-from tests.explorer.conftest import HOSTILE
+from tests.explorer.conftest import HOSTILE, made
 
 CLICK_TO_PAINT = """
 const [selector, done] = arguments;
@@ -29,7 +30,7 @@ def assert_agrees(report, shown):
     np.testing.assert_array_equal(shown["owners"], report.model.partition(H)[0])
     np.testing.assert_allclose(shown["values"], report.model.inverse_transform(H)[0], atol=1e-6)
     x = np.array([shown["data"]])
-    x = x.astype(np.uint8) if report.model.family_.name == "bernoulli" else x
+    x = x.astype(np.uint8) if report.model.family_.n_levels == 2 else x
     expected = report.model.log_likelihood(x, H)[0]
     np.testing.assert_allclose(shown["nats"], expected, rtol=1e-4, atol=1e-3)
 
@@ -262,3 +263,15 @@ def test_a_hundred_experts_and_five_hundred_samples_stay_small_and_quick(visit, 
     if os.getloadavg()[0] < (os.cpu_count() or 1):
         assert statistics.median(waits) < 50
     assert_agrees(large, page_state(page))
+
+
+def test_a_distribution_the_page_does_not_know_is_shown_without_a_score(visit, table, tmp_path):
+    model = copy.deepcopy(table.model)
+    object.__setattr__(model._learnt.family, "is_normal", False)
+    page = visit(made(tmp_path, "other", model, table.X))
+    page.execute_script("dynpart.choose(3)")
+    text = page.find_element("id", "readout").text
+    assert "active" in text
+    assert "as expected" in text
+    assert "bits" not in text
+    assert "NaN" not in text

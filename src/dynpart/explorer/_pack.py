@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dynpart.composition import expertise_ranks
+from dynpart.explorer._arrays import packed_array, scaled_array
+from dynpart.explorer._tables import CARD_OPINIONS, by_column, table_content
 
 if TYPE_CHECKING:
+    from dynpart.describing import Description
     from dynpart.estimator import DynamicPartitionModel
 
 EXACT_VALUES = 300_000
@@ -23,8 +26,6 @@ SAMPLE_BYTES = 1_500_000
 MOST_TOGETHER = 400
 """Up to so many experts the page gets the whole table of who goes with whom."""
 
-_TYPES = {"u1": "u8", "u2": "u16", "u4": "u32", "f4": "f32", "i2": "i16"}
-
 
 def pack(
     model: DynamicPartitionModel,
@@ -35,6 +36,8 @@ def pack(
     image_shape: tuple[int, int] | None,
     title: str,
     n_samples: int,
+    by: Sequence[Any] | None = None,
+    by_name: str = "",
 ) -> dict[str, Any]:
     """Everything the page shows, ready for JSON.
 
@@ -43,31 +46,43 @@ def pack(
     model : DynamicPartitionModel
         Fitted.
     X : array-like of shape (n_rows, n_features)
-        Codes of all rows are counted; at most `n_samples` of them are shown.
+        Codes of all rows are counted; at most `n_samples` of them are shown. NaN was not observed.
     names, labels : sequence of str or None
         Of variables and rows.
     image_shape : tuple of int or None
     title : str
     n_samples : int
+    by : sequence or None
+        Another column, to show experts against.
+    by_name : str
 
     Returns
     -------
     dict
     """
-    codes = model.transform(X)
-    codes = np.asarray(codes)
+    model, X = model.plainly(X)
+    codes = np.asarray(model.transform(X))
+    told = None
+    if image_shape is None:
+        told = _named(model, names).describe(X, labels=labels, top=CARD_OPINIONS)
     rows = np.asarray(X)
-    binary = model.family_.name == "bernoulli"
+    binary = model.family_.is_binary
     exact = image_shape is None
-    chosen = _chosen(len(rows), rows.shape[1], n_samples, binary=binary, exact=exact)
+    gappy = rows.dtype.kind == "f" and bool(np.isnan(rows.min()))
+    size = _row_bytes(rows.shape[1], binary=binary, exact=exact, gappy=gappy)
+    chosen = _chosen(len(rows), n_samples, size, _telling(told))
     shown = _take(X, chosen)
     story = model.pursue(shown)
-    low, high = _range(model, rows[chosen])
+    gaps = np.isnan(rows[chosen]) if gappy else np.zeros((len(chosen), rows.shape[1]), dtype=bool)
+    low, high = _range(model, rows[chosen][~gaps])
     content = {
         "version": 1,
         "title": title,
         "family": model.family_.name,
+        "levels": model.family_.n_levels,
+        "normal": model.family_.is_normal,
         "experts": model.n_experts,
+        "expertNames": _named(model, names).expert_names_,
         "variables": model.n_features_in_,
         "image": None if image_shape is None else [int(length) for length in image_shape],
         "names": None if names is None else [str(name) for name in names],
@@ -79,9 +94,10 @@ def pack(
         "expertise": _bytes(np.log2(model.expertise_)),
         "usage": [int(count) for count in codes.sum(axis=0)],
         "together": _together(codes),
-        "activeCounts": [int(count) for count in np.bincount(codes.sum(axis=1))],
+        "activeCounts": [int(count) for count in np.bincount(codes.sum(axis=1, dtype=np.intp))],
         "probabilities": _numbers(model.activation_probabilities_),
-        "samples": _samples(rows[chosen], binary=binary, exact=exact),
+        "samples": _samples(rows[chosen], gaps, binary=binary, exact=exact),
+        "gaps": packed_array(np.packbits(gaps, axis=1)) if gaps.any() else None,
         "sampleRows": [int(row) for row in chosen],
         "sampleLabels": None if labels is None else [str(labels[row]) for row in chosen],
         "orders": [[int(k) for k in order if k >= 0] for order in story.order],
@@ -89,18 +105,49 @@ def pack(
         "objective": _finite(model.objective_history_),
         "active": _finite([record.mean_active for record in model.history_]),
     }
-    if hasattr(model, "variances_"):
+    if model.family_.n_levels is None:
         content["variances"] = _numbers(model.variances_)
+    if told is not None:
+        content |= table_content(_named(model, names), told, codes[chosen])
+    if by is not None:
+        content["by"] = by_column(codes, by, by_name)
     return content
 
 
-def _chosen(
-    n_rows: int, n_features: int, n_samples: int, *, binary: bool, exact: bool
-) -> NDArray[np.intp]:
-    """Rows to show: all of them, or as many as there is room for, drawn evenly."""
+def _named(model: DynamicPartitionModel, names: Sequence[str] | None) -> DynamicPartitionModel:
+    """The model with these names of variables, to speak of them."""
+    twin = copy(model)
+    if names is not None and tuple(names) != model.schema_.names:
+        twin._known_names = np.asarray([str(name) for name in names], dtype=object)
+        twin.__dict__.pop("feature_names_in_", None)
+    return twin
+
+
+def _telling(told: Description | None) -> list[int]:
+    """Rows that the page names: odd ones, and typical ones of every expert."""
+    if told is None:
+        return []
+    rows = [*told.odd_rows, *(n for one in told.experts for n in one.typical_rows)]
+    return list(dict.fromkeys(rows))
+
+
+def _row_bytes(n_features: int, *, binary: bool, exact: bool, gappy: bool) -> float:
+    """Bytes of a row as `_samples` packs it, with a bit for each variable that may be a gap."""
     size = n_features / 8 if binary else (4 if exact else 1) * n_features
+    return size + n_features / 8 if gappy else size
+
+
+def _chosen(
+    n_rows: int, n_samples: int, size: float, telling: Sequence[int] = ()
+) -> NDArray[np.intp]:
+    """Rows to show: all of them, or as many as there is room for.
+
+    Up to half of them are `telling` ones, the others are drawn evenly.
+    """
     most = max(1, min(n_rows, n_samples, int(SAMPLE_BYTES / max(1.0, size))))
-    return np.linspace(0, n_rows - 1, most).round().astype(np.intp)
+    named = np.array(telling[: most // 2] if most < n_rows else (), dtype=np.intp)
+    even = np.linspace(0, n_rows - 1, most - len(named)).round().astype(np.intp)
+    return np.unique(np.concatenate([named, even]))
 
 
 def _take(X: Any, rows: NDArray[np.intp]) -> Any:
@@ -113,25 +160,30 @@ def _rows(X: Any, rows: NDArray[np.intp]) -> NDArray[Any]:
     return np.asarray(X)[rows]
 
 
-def _range(model: DynamicPartitionModel, rows: NDArray[Any]) -> tuple[float, float]:
+def _range(model: DynamicPartitionModel, observed: NDArray[Any]) -> tuple[float, float]:
     """The values that are drawn darkest and brightest."""
-    if model.family_.name == "bernoulli":
+    if model.family_.is_binary:
         return 0.0, 1.0
-    low, high = (float(value) for value in np.percentile(rows, [1, 99]))
+    values = observed if observed.size else model.means_
+    low, high = (float(value) for value in np.percentile(values, [1, 99]))
     return (low, high) if high > low else (low - 0.5, low + 0.5)
 
 
-def _samples(rows: NDArray[Any], *, binary: bool, exact: bool) -> dict[str, Any]:
+def _samples(
+    rows: NDArray[Any], gaps: NDArray[np.bool_], *, binary: bool, exact: bool
+) -> dict[str, Any]:
+    if gaps.any():  # what stands in their place does not count, but must not widen the scale
+        rows = np.where(gaps, rows[~gaps][0] if (~gaps).any() else 0, rows)
     if binary:
-        return {"kind": "bits", **_array(np.packbits(rows.astype(bool), axis=1))}
+        return {"kind": "bits", **packed_array(np.packbits(rows.astype(bool), axis=1))}
     if exact:
-        return {"kind": "numbers", **_array(rows.astype(np.float32))}
-    return {"kind": "numbers", **_scaled(rows.astype(np.float64), np.uint8)}
+        return {"kind": "numbers", **packed_array(rows.astype(np.float32))}
+    return {"kind": "numbers", **scaled_array(rows.astype(np.float64), np.uint8)}
 
 
 def _ranks(model: DynamicPartitionModel) -> dict[str, Any]:
     ranks = expertise_ranks(np.log2(model.expertise_))
-    return _array(ranks.astype(np.uint8 if model.n_experts <= 256 else np.uint16))
+    return packed_array(ranks.astype(np.uint8 if model.n_experts <= 256 else np.uint16))
 
 
 def _together(codes: NDArray[np.uint8]) -> dict[str, Any] | None:
@@ -140,7 +192,7 @@ def _together(codes: NDArray[np.uint8]) -> dict[str, Any] | None:
     if not 2 <= n_experts <= MOST_TOGETHER:
         return None
     counts = codes.T.astype(np.float64) @ codes
-    return {"counts": _array(counts.astype(np.uint32)), "order": _grouped(codes)}
+    return {"counts": packed_array(counts.astype(np.uint32)), "order": _grouped(codes)}
 
 
 def _grouped(codes: NDArray[np.uint8]) -> list[int]:
@@ -158,25 +210,12 @@ def _grouped(codes: NDArray[np.uint8]) -> list[int]:
 def _numbers(values: NDArray[np.float64]) -> dict[str, Any]:
     """Numbers as float32, or as 16-bit integers between their extremes where there are many."""
     if values.size <= EXACT_VALUES:
-        return _array(values.astype(np.float32))
-    return _scaled(values, np.uint16)
+        return packed_array(values.astype(np.float32))
+    return scaled_array(values, np.uint16)
 
 
 def _bytes(values: NDArray[np.float64]) -> dict[str, Any]:
-    return _scaled(values, np.uint8)
-
-
-def _scaled(values: NDArray[np.float64], dtype: type) -> dict[str, Any]:
-    low, high = float(values.min()), float(values.max())
-    steps = np.iinfo(dtype).max
-    share = (values - low) / (high - low) if high > low else np.zeros_like(values)
-    return {**_array((share * steps).round().astype(dtype)), "low": low, "high": high}
-
-
-def _array(values: NDArray[Any]) -> dict[str, Any]:
-    little = np.ascontiguousarray(values.astype(values.dtype.newbyteorder("<")))
-    data = base64.b64encode(little.tobytes()).decode()
-    return {"type": _TYPES[values.dtype.str[1:]], "data": data}
+    return scaled_array(values, np.uint8)
 
 
 def _finite(values: Any) -> list[float]:

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from dynpart.atomic import atomic_write
 from dynpart.explorer._pack import pack
-from dynpart.persistence import atomic_write
 
 if TYPE_CHECKING:
     from dynpart.estimator import DynamicPartitionModel
@@ -24,6 +24,8 @@ SCRIPTS = (
     "stage.js",
     "table.js",
     "gallery.js",
+    "overview.js",
+    "map.js",
     "detail.js",
     "charts.js",
     "app.js",
@@ -39,6 +41,8 @@ def report_html(
     image_shape: tuple[int, int] | None = None,
     title: str = "Dynamic partition model",
     n_samples: int = 500,
+    by: Sequence[Any] | None = None,
+    by_name: str = "another column",
 ) -> str:
     """The explorer of a model as the text of one HTML file.
 
@@ -53,10 +57,16 @@ def report_html(
     labels : sequence of str, default=None
         Names of the rows.
     image_shape : tuple of int, default=None
-        (height, width) if rows are images. Without it the page speaks of variables.
+        (height, width) if rows are images; the model's own by default. Without any, the page
+        speaks of variables.
     title : str
     n_samples : int, default=500
         At most so many rows can be picked on the page; counts are of all rows.
+    by : sequence of length n_rows, default=None
+        Another column, which is no variable: the page shows experts against it, as bars for
+        classes and as box plots for numbers.
+    by_name : str
+        What that column is called.
 
     Returns
     -------
@@ -72,16 +82,18 @@ def report_html(
     >>> from dynpart import DynamicPartitionModel
     >>> from dynpart.datasets import make_pairs
     >>> from dynpart.explorer import report_html
-    >>> X = make_pairs(2)
-    >>> model = DynamicPartitionModel(4, max_iter=5, random_state=0).fit(X)
+    >>> X = make_pairs(5)
+    >>> model = DynamicPartitionModel(10, random_state=0).fit(X)
     >>> report_html(model, X, title="Pairs").startswith("<!doctype html>")
     True
     """
     from sklearn.utils.validation import check_is_fitted
 
     check_is_fitted(model)
-    names = getattr(model, "feature_names_in_", None) if names is None else names
-    n_features = model.n_features_in_
+    schema = model.schema_
+    names = schema.names if names is None else names
+    image_shape = schema.image_shape if image_shape is None else image_shape
+    n_features = len(schema)
     if names is not None and len(names) != n_features:
         raise ValueError(f"names must have one entry per variable ({n_features}), got {len(names)}")
     if labels is not None and len(labels) != len(X):
@@ -100,6 +112,8 @@ def report_html(
         image_shape=image_shape,
         title=title,
         n_samples=n_samples,
+        by=by,
+        by_name=by_name,
     )
     return _filled(content, title)
 

@@ -4,6 +4,7 @@ const themed = []; // told when light turns dark
 
 function repaint() {
   readTheme();
+  colorDots();
   if (isImage) {
     for (let k = 0; k < K; k++) {
       const [template, trust] = cards[k].querySelectorAll("canvas");
@@ -14,9 +15,9 @@ function repaint() {
     }
     options.forEach((option, n) => {
       const canvas = option.firstChild;
-      whenVisible(canvas, () => paintValues(canvas, sampleOf(n)));
+      whenVisible(canvas, () => paintData(canvas, sampleOf(n)));
     });
-    paintValues(pictures.data, state.x);
+    paintData(pictures.data, state.x);
   }
   buildSteps();
   buildChips(true);
@@ -35,18 +36,18 @@ function buildFacts() {
   const perRow = raw.usage.reduce((sum, count) => sum + count, 0) / raw.rows;
   const shape = isImage ? `${raw.image[0]} × ${raw.image[1]} pixels` : plural(D, "variable");
   byId("facts").textContent = [
-    `${plural(K, `${raw.family === "bernoulli" ? "Bernoulli" : "Gaussian"} expert`)}`,
+    plural(K, "expert"),
     shape,
-    plural(raw.rows, "row"),
-    `${perRow.toFixed(1)} active a row`,
+    `${raw.rows.toLocaleString("en")} row${raw.rows === 1 ? "" : "s"}`,
+    `${perRow.toFixed(1)} experts a row`,
   ].join(" · ");
 }
 
 const KEYS = [
   ["← →", "previous and next data point"],
-  ["[ ]", "one step of the pursuit back or forth"],
-  ["p", "play the pursuit"],
-  ["r", "back to the code the pursuit found"],
+  ["[ ]", "one expert fewer or more, in the order in which they help"],
+  ["p", "play that"],
+  ["r", "back to the experts that the model chose"],
   ["/", "search the experts"],
   ["d", "light or dark"],
   ["Tab, Enter", "reach and use every button"],
@@ -103,6 +104,16 @@ function closeOnBackdrop(dialog) {
 
 readTheme();
 document.body.classList.toggle("tables", !isImage);
+if (!isImage) {
+  byId("explore-title").textContent = "Rows";
+  byId("samples").setAttribute("aria-label", "Rows");
+  for (const id of ["learning", "together", "explore", "by", "map", "experts", "overview"]) byId(id).parentNode.prepend(byId(id));
+  for (const id of ["explore", "by", "map", "experts"]) {
+    const link = document.querySelector(`nav a[href="#${id}"]`);
+    link.parentNode.prepend(link);
+  }
+  document.querySelector('nav a[href="#explore"]').textContent = "Rows";
+}
 if (isImage) {
   // Heights of what is not drawn yet, so that links into the page land where they should.
   const slope = raw.image[0] / raw.image[1];
@@ -111,9 +122,13 @@ if (isImage) {
 }
 buildFacts();
 buildPictures();
+buildOverview();
 buildGallery();
+colorDots();
 buildSamples();
-chooseSample(0);
+chooseSample(raw.mapOrder && raw.oddRows.length ? Math.max(0, raw.sampleRows.indexOf(raw.oddRows[0])) : 0);
+buildMap();
+buildBy();
 buildTogether();
 buildCharts();
 byId("previous").addEventListener("click", () => moveSample(-1));
@@ -126,6 +141,8 @@ closeOnBackdrop(byId("detail"));
 closeOnBackdrop(byId("keys"));
 document.addEventListener("keydown", onKey);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaint);
+
+addEventListener("beforeprint", () => paintAll());
 
 // For tests and for the curious: the numbers behind the picture.
 window.dynpart = Object.freeze({

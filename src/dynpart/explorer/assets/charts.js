@@ -73,7 +73,9 @@ function barChart(title, words, values, xLabel, className, describe) {
 }
 
 function buildCharts() {
-  lineChart("Objective: mean log P(x, h)", raw.objective, "nats", "c1");
+  const objective = isImage ? raw.objective : raw.objective.map((nats) => nats / Math.LN2);
+  const title = isImage ? "Objective: mean log P(x, h)" : "How likely a row is, while learning";
+  lineChart(title, objective, isImage ? "nats" : "bits", "c1");
   lineChart("Active experts a row while learning", raw.active, "experts", "c2");
   const order = Array.from({ length: K }, (_, k) => k).sort((a, b) => raw.usage[b] - raw.usage[a] || a - b);
   const shares = order.map((k) => raw.usage[k] / raw.rows);
@@ -84,7 +86,7 @@ function buildCharts() {
     shares,
     "experts by usage",
     "c1",
-    (i) => `Expert ${order[i]}: ${percent(shares[i])} of rows`,
+    (i) => `${expertName(order[i])} (expert ${order[i]}): ${percent(shares[i])} of rows`,
   );
   const counts = raw.activeCounts.map((count) => count / raw.rows);
   barChart(

@@ -7,7 +7,7 @@ function openDetail(k) {
   for (let n = 0; n < nSamples && users.length < 12; n++) if (raw.orders[n].includes(k)) users.push(n);
   const body = el("div", { class: "detail-body" });
   if (isImage) body.append(el("div", { class: "pair" }, detailPicture(k, true), detailPicture(k, false)));
-  else body.append(el("h3", { text: "Most distinctive opinions" }), opinionBars(k, 20));
+  else body.append(el("h3", { text: "What it says; the mark is what is usual" }), opinionList(k, 20));
   body.append(partnerList(k));
   if (users.length) {
     body.append(
@@ -19,10 +19,10 @@ function openDetail(k) {
     el(
       "div",
       { class: "bar" },
-      el("h2", { id: "detail-title", text: `Expert ${k}` }),
+      el("h2", { id: "detail-title", text: expertName(k) }),
       el("button", { type: "button", class: "quiet", "aria-label": "Close", text: "✕", onclick: () => dialog.close() }),
     ),
-    el("p", { class: "note", text: `Active in ${percent(share)} of ${raw.rows} rows.` }),
+    el("p", { class: "note", text: `Expert ${k}, active in ${percent(share)} of ${plural(raw.rows, "row")}.` }),
     el("button", {
       type: "button",
       class: "primary",
@@ -93,7 +93,7 @@ function partnerButton(j, value) {
   const button = el("button", {
     type: "button",
     class: "chip",
-    "aria-label": `Expert ${j}, correlation ${value.toFixed(2)}`,
+    "aria-label": `${expertName(j)}, correlation ${value.toFixed(2)}`,
     onclick: () => openDetail(j),
   });
   if (isImage) {
@@ -105,7 +105,7 @@ function partnerButton(j, value) {
     el(
       "span",
       { class: "chip-text" },
-      el("b", { text: `Expert ${j}` }),
+      el("b", { text: expertName(j) }),
       el("span", { class: "share", text: `${value > 0 ? "+" : ""}${signed(value.toFixed(2))}` }),
     ),
   );
@@ -119,6 +119,7 @@ function buildTogether() {
     return;
   }
   const order = raw.together.order;
+  const labelled = K <= MOST_LABELS;
   const canvas = el("canvas", {
     width: K,
     height: K,
@@ -127,10 +128,10 @@ function buildTogether() {
     "aria-label": "How often each pair of experts is active together; the list beside it says the same in words",
   });
   const note = el("p", { class: "note", text: "Correlation of activations: warm together, cool apart. Point at a cell, or choose an expert." });
-  byId("matrix").append(canvas, note);
+  byId("matrix").append(labelled ? withLabels(canvas, order) : canvas, note);
   const choice = el("select", { "aria-label": "Expert", onchange: () => showPartners(Number(choice.value)) });
   const byUse = Array.from({ length: K }, (_, k) => k).sort((a, b) => raw.usage[b] - raw.usage[a] || a - b);
-  for (let k = 0; k < K; k++) choice.append(el("option", { value: k, text: `Expert ${k}` }));
+  for (let k = 0; k < K; k++) choice.append(el("option", { value: k, text: isImage ? `Expert ${k}: ${expertName(k)}` : expertName(k) }));
   const list = el("div", {});
   byId("partners").append(el("label", { class: "select" }, "Company of ", choice), list);
   function showPartners(k) {
@@ -146,8 +147,8 @@ function buildTogether() {
     const [a, b] = cell(event);
     note.textContent =
       a === b
-        ? `Expert ${a}: active in ${percent(raw.usage[a] / raw.rows)} of rows.`
-        : `Experts ${a} and ${b}: together in ${percent(togetherCounts[a * K + b] / raw.rows)} of rows, correlation ${correlation(a, b).toFixed(2)}.`;
+        ? `${expertName(a)}: active in ${percent(raw.usage[a] / raw.rows)} of rows.`
+        : `“${expertName(a)}” and “${expertName(b)}”: together in ${percent(togetherCounts[a * K + b] / raw.rows)} of rows, correlation ${correlation(a, b).toFixed(2)}.`;
   });
   canvas.addEventListener("click", (event) => showPartners(cell(event)[0]));
   paintTogether(canvas, order);
@@ -156,6 +157,19 @@ function buildTogether() {
     showPartners(Number(choice.value));
   });
   showPartners(byUse[0]);
+}
+
+const MOST_LABELS = 40;
+
+// The matrix with the experts' names beside its rows and their numbers above its columns.
+function withLabels(canvas, order) {
+  const head = el("div", { class: "axis-top", "aria-hidden": "true" }, ...order.map((k) => el("span", { title: expertName(k), text: String(k) })));
+  const side = el(
+    "div",
+    { class: "axis-left", "aria-hidden": "true" },
+    ...order.map((k) => el("span", { title: expertName(k) }, el("span", { class: "name", text: expertName(k) }), ` ${k}`)),
+  );
+  return el("div", { class: "labelled" }, el("span", {}), head, side, canvas);
 }
 
 function paintTogether(canvas, order) {

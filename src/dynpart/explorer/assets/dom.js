@@ -35,17 +35,29 @@ const watcher =
             if (!entry.isIntersecting) continue;
             watcher.unobserve(entry.target);
             const work = lazyWork.get(entry.target);
-            if (work) work();
+            if (waiting.has(work)) work();
           }
         },
         { rootMargin: "300px" },
       )
     : null;
 
+const waiting = new Set();
+
 function whenVisible(element, work) {
-  lazyWork.set(element, work);
+  const once = () => {
+    waiting.delete(once);
+    work();
+  };
+  lazyWork.set(element, once);
+  waiting.add(once);
   if (watcher) watcher.observe(element);
-  else work();
+  else once();
+}
+
+// Print shows everything, seen or not.
+function paintAll() {
+  for (const work of [...waiting]) work();
 }
 
 // A bar for a share between 0 and 1, with an optional mark.

@@ -1,12 +1,13 @@
 // Pictures: turns numbers into colours and colours into pixels, in light and in dark.
 
-const ink = { paper: [255, 255, 255], ink: [0, 0, 0], dark: false };
+const ink = { paper: [255, 255, 255], ink: [0, 0, 0], gaps: [[0, 0, 0], [0, 0, 0]], dark: false };
 
 function readTheme() {
   const style = getComputedStyle(document.documentElement);
   const rgb = (name) => style.getPropertyValue(name).trim().split(/\s+/).map(Number);
   ink.paper = rgb("--paper-rgb");
   ink.ink = rgb("--ink-rgb");
+  ink.gaps = [rgb("--gap-rgb"), rgb("--gap-stripe-rgb")];
   ink.dark = style.getPropertyValue("--is-dark").trim() === "1";
 }
 
@@ -104,6 +105,22 @@ function paintValues(canvas, values) {
   paint(canvas, (d) => colors[level(values[d])]);
 }
 
+// What was not observed is striped, in a hue that neither gray values nor surprise have.
+function gapColors() {
+  return ink.gaps.map((color) => ramp([color, color])[0]);
+}
+
+function stripe(d) {
+  const width = raw.image[1];
+  return (Math.floor(d / width) + (d % width)) % 4 < 2 ? 0 : 1;
+}
+
+function paintData(canvas, x) {
+  const colors = ramp(tones());
+  const gap = gapColors();
+  paint(canvas, (d) => (Number.isNaN(x[d]) ? gap[stripe(d)] : colors[level(x[d])]));
+}
+
 function paintTemplate(canvas, k) {
   paintValues(canvas, means.subarray(k * D, (k + 1) * D));
 }
@@ -129,9 +146,11 @@ function paintPartition(canvas, owner, values, colorOf, highlight) {
 
 function paintSurprise(canvas, owner, x) {
   const colors = ramp(heatStops());
+  const gap = gapColors();
   const range = raw.high - raw.low;
   paint(canvas, (d) => {
     const k = owner[d];
+    if (Number.isNaN(x[d])) return gap[stripe(d)];
     if (k < 0) return colors[0];
     const share = isBinary ? -logDensity(k, d, x[d]) / 5 : Math.abs(x[d] - means[k * D + d]) / range;
     return colors[Math.min(255, (255 * share) | 0)];

@@ -5,10 +5,10 @@ const options = [];
 
 const SORTS = {
   number: ["Number", (a, b) => a - b],
-  used: ["Most used", (a, b) => raw.usage[b] - raw.usage[a] || a - b],
-  rare: ["Least used", (a, b) => raw.usage[a] - raw.usage[b] || a - b],
+  used: ["Most active", (a, b) => raw.usage[b] - raw.usage[a] || a - b],
+  rare: ["Least active", (a, b) => raw.usage[a] - raw.usage[b] || a - b],
   active: ["Active first", (a, b) => Number(state.active.has(b)) - Number(state.active.has(a)) || a - b],
-  owns: ["Owns most here", (a, b) => owned(b) - owned(a) || a - b],
+  owns: ["Explains most here", (a, b) => owned(b) - owned(a) || a - b],
 };
 
 function owned(k) {
@@ -20,16 +20,18 @@ function owned(k) {
 function buildGallery() {
   const sort = byId("expert-sort");
   for (const [value, [text]] of Object.entries(SORTS)) sort.append(el("option", { value, text }));
-  byId("expert-search").placeholder = isImage ? "Number, or active" : "Number, variable, or active";
+  byId("expert-search").placeholder = isImage ? "Number, place, or active" : "Name, variable, or active";
   byId("experts-note").textContent = isImage
     ? "Left: the expert's opinion of every pixel. Right: its level of expertise there. The bar says how often it is active. A click shows more, the plus adds it to the mix above."
-    : "Each expert's most distinctive opinions; the mark is what experts usually say, a fuller colour means higher expertise.";
+    : "What each expert says of the variables that tell it apart: the bar is how sure it is, the mark how often that is so in all rows. A click shows more.";
+  if (!isImage) sort.value = "used";
   const box = byId("gallery");
   for (let k = 0; k < K; k++) {
     const card = expertCard(k);
     cards.push(card);
     box.append(card);
   }
+  if (!isImage) arrangeGallery();
   sort.addEventListener("change", arrangeGallery);
   byId("expert-search").addEventListener("input", arrangeGallery);
   listeners.push(() => {
@@ -43,7 +45,7 @@ function expertCard(k) {
   const face = el("button", {
     type: "button",
     class: "face",
-    "aria-label": `Expert ${k}, active in ${percent(share)} of rows: show more`,
+    "aria-label": `${expertName(k)}, expert ${k}, active in ${percent(share)} of rows: show more`,
     onclick: () => openDetail(k),
   });
   if (isImage) {
@@ -55,27 +57,64 @@ function expertCard(k) {
     });
     face.append(template, trust);
   } else {
-    whenVisible(face, () => face.append(opinionBars(k, 6)));
+    const dot = el("span", { class: "dot", "aria-hidden": "true" });
+    dot.style.background = `var(--expert-${k})`;
+    face.append(el("span", { class: "card-name" }, dot, el("b", { text: expertName(k) })));
+    whenVisible(face, () => face.append(opinionList(k, 6)));
   }
   return el(
     "article",
     { class: "card", "data-expert": k },
     face,
+    isImage ? el("span", { class: "card-place", text: expertName(k) }) : cardCompany(k),
     el(
       "div",
       { class: "card-foot" },
       el("b", { text: `${k}` }),
-      meter(raw.usage[k] / Math.max(...raw.usage, 1)),
-      el("span", { class: "number", text: percent(share) }),
+      meter(raw.usage[k] / Math.max(...raw.usage, 1), isImage ? null : `var(--expert-${k})`),
+      el("span", { class: "number", text: isImage ? percent(share) : `in ${percent(share)} of rows` }),
       el("button", {
         type: "button",
         class: "add",
-        "aria-label": `Expert ${k} in the mix`,
+        "aria-label": `Expert ${k}, ${expertName(k)}, in the mix`,
         "aria-pressed": "false",
         onclick: () => toggleExpert(k),
       }),
     ),
   );
+}
+
+function colorDots() {
+  if (isImage) return;
+  for (let k = 0; k < K; k++) document.body.style.setProperty(`--expert-${k}`, css(slotColor(k)));
+}
+
+// Typical rows and company of an expert of a table.
+function cardCompany(k) {
+  const card = raw.cards[k];
+  const box = el("dl", { class: "company" });
+  const add = (title, items) => items.length && box.append(el("div", {}, el("dt", { text: title }), el("dd", {}, ...items)));
+  add("Typical", card.typical.map((label, i) => rowLink(label, card.typicalRows[i])));
+  add("Often with", card.together.map((j) => expertLink(j)));
+  add("Rarely with", card.apart.map((j) => expertLink(j)));
+  return box;
+}
+
+// A row of the data by its label: a button if it can be picked on this page.
+function rowLink(label, row) {
+  const n = raw.sampleRows.indexOf(row);
+  if (n < 0) return el("span", { class: "tag", text: label });
+  return el("button", { type: "button", class: "tag", text: label, onclick: () => goToSample(n) });
+}
+
+function goToSample(n) {
+  chooseSample(n);
+  byId("explore").scrollIntoView();
+  byId("sample-title").focus({ preventScroll: true });
+}
+
+function expertLink(k) {
+  return el("button", { type: "button", class: "tag", text: expertName(k), onclick: () => openDetail(k) });
 }
 
 function markCard(k) {
@@ -97,7 +136,8 @@ function matches(k, query) {
   if (query === "active") return state.active.has(k);
   const number = query.match(/^(?:expert\s*)?(\d+)$/);
   if (number) return String(k) === number[1];
-  return raw.names ? strongest(k, 8).some((d) => raw.names[d].toLowerCase().includes(query)) : false;
+  if (expertName(k).toLowerCase().includes(query)) return true;
+  return !isImage && strongest(k, 8).some((d) => variableName(d).toLowerCase().includes(query));
 }
 
 function arrangeGallery() {
@@ -134,7 +174,7 @@ function buildSamples() {
     if (isImage) {
       const canvas = newCanvas(sampleName(n));
       canvas.setAttribute("aria-hidden", "true");
-      whenVisible(canvas, () => paintValues(canvas, sampleOf(n)));
+      whenVisible(canvas, () => paintData(canvas, sampleOf(n)));
       option.append(canvas);
     } else {
       const count = el("span", { class: "number", text: plural(raw.orders[n].length, "expert") });
@@ -143,7 +183,8 @@ function buildSamples() {
     options.push(option);
     box.append(option);
   }
-  const shown = nSamples < raw.rows ? `${nSamples} of ${raw.rows} rows` : plural(raw.rows, "row");
+  const sampled = `${nSamples} of ${raw.rows.toLocaleString("en")} rows are on this page, drawn evenly${isImage ? "" : " beside those it names"}; all are counted`;
+  const shown = nSamples < raw.rows ? sampled : plural(raw.rows, "row");
   byId("samples-note").textContent = `${shown}. Arrow keys move through them.`;
   box.addEventListener("keydown", (event) => {
     const columns = isImage ? Math.max(1, Math.round(box.clientWidth / (options[0].offsetWidth + 6))) : 1;

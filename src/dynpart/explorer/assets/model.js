@@ -23,28 +23,44 @@ const expertise = unpacked(raw.expertise);
 const sampleValues = unpacked(raw.samples);
 const togetherCounts = raw.together ? unpacked(raw.together.counts) : null;
 const isImage = raw.image !== null;
-const isBinary = raw.family === "bernoulli";
+const isBinary = raw.levels === 2;
+// Tables: chances of levels, means and spreads of every expert and, as expert K, of all rows.
+const levelCounts = raw.levelCounts || null;
+const levelOffsets = levelCounts ? levelCounts.map(((sum) => (n) => (sum += n) - n)(0)) : null;
+const chances = raw.chances ? unpacked(raw.chances) : null;
+const opinionMeans = raw.opinionMeans ? unpacked(raw.opinionMeans) : null;
+const opinionSpreads = raw.opinionSpreads ? unpacked(raw.opinionSpreads) : null;
+const weights = raw.weight ? unpacked(raw.weight) : null;
+// Of other distributions the page knows what Python said, but cannot score codes itself.
+const canScore = levelCounts ? levelCounts.every((n) => n > 0) || raw.normal : isBinary || raw.normal;
 const nSamples = raw.orders.length;
+const rowBytes = Math.ceil(D / 8);
+const gapBits = raw.gaps ? unpacked(raw.gaps) : null; // of the samples: what was not observed
 
-// What experts say on average, each as often as it is active: the yardstick of "distinctive".
-const usual = new Float64Array(D);
-{
-  const total = raw.usage.reduce((sum, count) => sum + count + 0.5, 0);
-  for (let k = 0; k < K; k++) {
-    const weight = (raw.usage[k] + 0.5) / total;
-    for (let d = 0; d < D; d++) usual[d] += weight * means[k * D + d];
-  }
-}
-
+// A data point; NaN where it was not observed.
 function sampleOf(n) {
   const x = new Float32Array(D);
   if (raw.samples.kind === "bits") {
-    const start = n * Math.ceil(D / 8);
-    for (let d = 0; d < D; d++) x[d] = (sampleValues[start + (d >> 3)] >> (7 - (d & 7))) & 1;
+    for (let d = 0; d < D; d++) x[d] = bitOf(sampleValues, n, d);
   } else {
     x.set(sampleValues.subarray(n * D, (n + 1) * D));
   }
+  if (gapBits) for (let d = 0; d < D; d++) if (bitOf(gapBits, n, d)) x[d] = NaN;
   return x;
+}
+
+function sampleValue(n, d) {
+  return raw.samples.kind === "bits" ? bitOf(sampleValues, n, d) : sampleValues[n * D + d];
+}
+
+function bitOf(bits, n, d) {
+  return (bits[n * rowBytes + (d >> 3)] >> (7 - (d & 7))) & 1;
+}
+
+function gapCount(x) {
+  let count = 0;
+  for (let d = 0; d < D; d++) if (Number.isNaN(x[d])) count++;
+  return count;
 }
 
 // Equation 2: the active expert of the best rank owns the variable; -1 where nobody is active.
@@ -70,27 +86,98 @@ function composed(owner) {
   return y;
 }
 
+function hasLevels(d) {
+  return levelCounts ? levelCounts[d] > 0 : isBinary;
+}
+
+// Probability that expert k, or all rows together (k = K), gives to a level of a variable of a table.
+function chanceOf(k, d, level) {
+  return chances[(levelOffsets[d] + level) * (K + 1) + k];
+}
+
+// What an expert of a table says: the likeliest level, or the mean.
+function saidBy(k, d) {
+  if (!hasLevels(d)) return opinionMeans[k * D + d];
+  let best = 0;
+  for (let level = 1; level < levelCounts[d]; level++) if (chanceOf(k, d, level) > chanceOf(k, d, best)) best = level;
+  return best;
+}
+
+// Whether a value is as the expert says: the same level, or a number within two standard deviations.
+function isExpected(k, d, x) {
+  if (hasLevels(d)) return x === saidBy(k, d);
+  return Math.abs(x - opinionMeans[k * D + d]) <= 2 * opinionSpreads[k * D + d];
+}
+
 function logDensity(k, d, x) {
+  if (levelCounts) {
+    if (hasLevels(d)) return Math.log(Math.max(chanceOf(k, d, x), 1e-12));
+    const spread = Math.max(opinionSpreads[k * D + d], 1e-12);
+    const z = (x - opinionMeans[k * D + d]) / spread;
+    return -0.5 * z * z - Math.log(spread) - 0.5 * Math.log(2 * Math.PI);
+  }
   const m = means[k * D + d];
   if (isBinary) return Math.log(Math.min(Math.max(x > 0.5 ? m : 1 - m, 1e-6), 1));
   const v = Math.max(variances[k * D + d], 1e-12);
   return -0.5 * (((x - m) * (x - m)) / v + Math.log(2 * Math.PI * v));
 }
 
+// Log-likelihood of a row under its owners; NaN if the page does not know the distribution.
 function likelihood(owner, x) {
+  if (!canScore) return NaN;
   let sum = 0;
-  for (let d = 0; d < D; d++) if (owner[d] >= 0) sum += logDensity(owner[d], d, x[d]);
+  for (let d = 0; d < D; d++) {
+    if (owner[d] >= 0 && !Number.isNaN(x[d])) sum += logDensity(owner[d], d, x[d]);
+  }
   return sum;
 }
 
-// How far the reconstruction is from the data: share of wrong bits, or root mean square.
-function errorOf(owner, x) {
+// Log-likelihood of a row of a table if every column stood for itself.
+function usualLikelihood(x) {
+  let sum = 0;
+  for (let d = 0; d < D; d++) if (!Number.isNaN(x[d])) sum += logDensity(K, d, x[d]);
+  return sum;
+}
+
+// Bits by which active experts tell a row of a table shorter than columns on their own.
+function savedBits(owner, x) {
   let sum = 0;
   for (let d = 0; d < D; d++) {
+    if (owner[d] >= 0 && !Number.isNaN(x[d])) sum += logDensity(owner[d], d, x[d]) - logDensity(K, d, x[d]);
+  }
+  return sum / Math.LN2;
+}
+
+function unexpectedCount(owner, x) {
+  let count = 0;
+  for (let d = 0; d < D; d++) if (owner[d] >= 0 && !Number.isNaN(x[d]) && !isExpected(owner[d], d, x[d])) count++;
+  return count;
+}
+
+// How far the reconstruction is from what was observed: share of wrong bits, or root mean square.
+function errorOf(owner, x) {
+  const count = D - gapCount(x);
+  let sum = 0;
+  for (let d = 0; d < D; d++) {
+    if (Number.isNaN(x[d])) continue;
     const y = owner[d] < 0 ? NaN : means[owner[d] * D + d];
     sum += isBinary ? Number(y > 0.5 !== x[d] > 0.5) : (y - x[d]) ** 2;
   }
-  return isBinary ? sum / D : Math.sqrt(sum / D);
+  return isBinary ? sum / count : Math.sqrt(sum / count);
+}
+
+function fitText(owner, x) {
+  if (gapCount(x) === D) return "nothing observed";
+  if (levelCounts) {
+    const count = unexpectedCount(owner, x);
+    return count ? `${count} of ${D - gapCount(x)} variables not as expected` : "all as expected";
+  }
+  const error = errorOf(owner, x);
+  return isBinary ? `${percent(error)} of ${unitName()} wrong` : `RMSE ${tidy(error)}`;
+}
+
+function unitName() {
+  return isImage ? "pixels" : "variables";
 }
 
 // Level of expertise between the lowest and the highest of the model, on a logarithmic scale.
@@ -99,17 +186,10 @@ function expertiseShare(i) {
   return high > low ? (expertise[i] - low) / (high - low) : 1;
 }
 
-// How distinctive an expert is for a variable: far from the usual opinion where it is trusted.
-function distinction(k, d) {
-  const i = k * D + d;
-  const scale = variances ? Math.sqrt(variances[i]) : 1;
-  return (Math.abs(means[i] - usual[d]) / scale) * (1 - ranks[i] / K);
-}
-
 const strongestCache = new Map();
 function strongest(k, count) {
   if (!strongestCache.has(k)) {
-    const score = Float64Array.from({ length: D }, (_, d) => distinction(k, d));
+    const score = weights.subarray(k * D, (k + 1) * D);
     const order = Array.from({ length: D }, (_, d) => d).sort((a, b) => score[b] - score[a] || a - b);
     strongestCache.set(k, order.slice(0, 200));
   }
@@ -136,13 +216,27 @@ function sampleName(n) {
   return label ? `${label}` : `Row ${raw.sampleRows[n]}`;
 }
 
-// An opinion as a person would say it.
-function opinionText(value) {
-  return isBinary && Number.isFinite(value) ? percent(value) : tidy(value);
+function expertName(k) {
+  return raw.expertNames[k];
+}
+
+// A value of a table as a person would say it.
+function valueText(d, value) {
+  if (hasLevels(d)) return raw.levelNames[d][value];
+  return tidy(value);
+}
+
+// What an expert of a table says, beside what is usual.
+function opinionText(k, d) {
+  const said = saidBy(k, d);
+  if (!hasLevels(d)) return `${tidy(said)} (usually ${tidy(opinionMeans[K * D + d])})`;
+  return `${valueText(d, said)} (${percent(chanceOf(k, d, said))}; usually ${percent(chanceOf(K, d, said))})`;
 }
 
 function percent(share) {
-  return share >= 0.0995 || share === 0 ? `${Math.round(100 * share)}%` : `${(100 * share).toFixed(1)}%`;
+  if ((share >= 0.0995 && share < 0.995) || share === 0 || share === 1) return `${Math.round(100 * share)}%`;
+  if (share < 0.001) return "under 0.1%";
+  return share > 0.999 ? "over 99.9%" : `${(100 * share).toFixed(1)}%`;
 }
 
 function tidy(value) {

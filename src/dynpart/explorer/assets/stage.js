@@ -14,7 +14,9 @@ const pictures = {};
 let playing = null;
 const listeners = []; // told after every change of the active experts
 
+// On a table an expert has the same colour everywhere, on images colours follow the row.
 function colorOf(k) {
+  if (!isImage) return slotColor(k);
   return slotColor(state.slots.has(k) ? state.slots.get(k) : k);
 }
 
@@ -37,8 +39,10 @@ function chooseSample(n) {
   state.highlight = null;
   byId("sample-title").textContent = sampleName(n);
   if (pictures.data) {
-    paintValues(pictures.data, state.x);
-    pictures.data.setAttribute("aria-label", `Data point ${sampleName(n)}`);
+    paintData(pictures.data, state.x);
+    const gaps = gapText(state.x);
+    pictures.data.setAttribute("aria-label", `Data point ${sampleName(n)}${gaps && `, ${gaps}`}`);
+    byId("gaps").hidden = !gaps;
   }
   buildSteps();
   buildChips(true);
@@ -90,10 +94,9 @@ function drawPictures() {
   paintValues(pictures.composed, values);
   paintSurprise(pictures.surprise, owner, x);
   const parts = ownedCounts();
-  const words = [...parts].map(([k, count]) => `expert ${k} owns ${percent(count / D)}`).join(", ");
+  const words = [...parts].map(([k, count]) => `${expertName(k)} owns ${percent(count / D)}`).join(", ");
   pictures.partition.setAttribute("aria-label", `Partition: ${words || "no expert is active"}`);
-  const error = errorOf(owner, x);
-  const text = state.active.size === 0 ? "empty" : isBinary ? `${percent(error)} of pixels wrong` : `RMSE ${tidy(error)}`;
+  const text = state.active.size === 0 ? "empty" : fitText(owner, x);
   pictures.composed.setAttribute("aria-label", `Reconstruction: ${text}`);
 }
 
@@ -119,6 +122,8 @@ function buildPictures() {
     pictures[name] = newCanvas(caption, "large");
     box.append(el("figure", {}, pictures[name], el("figcaption", { text: caption })));
   }
+  const swatch = el("span", { class: "swatch", "aria-hidden": "true" });
+  box.after(el("p", { id: "gaps", class: "note", hidden: true }, swatch, "not observed"));
   const point = (event) => {
     const box = event.currentTarget.getBoundingClientRect();
     const [height, width] = raw.image;
@@ -129,7 +134,7 @@ function buildPictures() {
     updateReadout(
       k < 0
         ? "Nobody is active here."
-        : `${variableName(d)}: expert ${k} expects ${tidy(state.values[d])}, the data says ${tidy(state.x[d])}.`,
+        : `${variableName(d)}: expert ${k}, ${expertName(k)}, expects ${tidy(state.values[d])}, ${dataText(d)}.`,
     );
     highlightExpert(k < 0 ? null : k);
   };
@@ -140,6 +145,15 @@ function buildPictures() {
       updateReadout();
     });
   }
+}
+
+function dataText(d) {
+  return Number.isNaN(state.x[d]) ? "it was not observed" : `the data says ${tidy(state.x[d])}`;
+}
+
+function gapText(x) {
+  const count = gapCount(x);
+  return count ? `${count} of ${D} ${unitName()} not observed` : "";
 }
 
 function highlightExpert(k) {
@@ -159,32 +173,46 @@ function updateReadout(text) {
     box.textContent = "No expert is active: nothing is explained. Switch one on.";
     return;
   }
-  const error = errorOf(state.owner, state.x);
-  const fit = isBinary ? `${percent(error)} of ${isImage ? "pixels" : "variables"} wrong` : `RMSE ${tidy(error)}`;
-  const nats = signed(likelihood(state.owner, state.x).toFixed(1));
-  box.textContent = `${plural(state.active.size, "expert")} active · ${nats} nats · ${fit}`;
+  const parts = [`${plural(state.active.size, "expert")} active`, worthText(), fitText(state.owner, state.x)];
+  box.textContent = [...parts, gapText(state.x)].filter(Boolean).join(" · ");
+}
+
+// How well the active experts do: beside columns on their own for tables, in itself for images.
+function worthText() {
+  if (!canScore) return "";
+  if (isImage) return `${signed(likelihood(state.owner, state.x).toFixed(1))} nats`;
+  const bits = savedBits(state.owner, state.x);
+  return bits >= 0 ? `${bits.toFixed(1)} bits fewer than column by column` : `${(-bits).toFixed(1)} bits more than column by column`;
+}
+
+// What one more expert brings: on tables in bits, from columns on their own.
+function gainText(path, step) {
+  const before = step ? path[step - 1] : isImage || !canScore ? 0 : usualLikelihood(state.x);
+  const gain = (path[step] - before) / (isImage ? 1 : Math.LN2);
+  const text = `${gain >= 0 && (step || !isImage) ? "+" : ""}${signed(gain.toFixed(1))}`;
+  return step ? text : `${text} ${isImage ? "nats" : "bits"}`;
 }
 
 function buildSteps() {
   const box = byId("steps");
   box.replaceChildren();
   const path = raw.likelihoods[state.sample];
-  const low = Math.min(...path);
+  const low = isImage || !canScore ? Math.min(...path) : Math.min(usualLikelihood(state.x), ...path);
   const high = Math.max(...path);
   raw.orders[state.sample].forEach((k, step) => {
     const share = high > low ? 0.15 + 0.85 * ((path[step] - low) / (high - low)) : 1;
     const column = el("span", { class: "column" });
     column.style.height = `${100 * share}%`;
     column.style.background = css(colorOf(k));
-    const gain = step === 0 ? `${signed(path[0].toFixed(1))} nats` : `+${(path[step] - path[step - 1]).toFixed(1)}`;
+    const gain = gainText(path, step);
     box.append(
       el(
         "button",
         {
           type: "button",
           class: "step",
-          title: `Step ${step + 1}: expert ${k}, ${gain}`,
-          "aria-label": `Step ${step + 1}: expert ${k} is activated, ${gain}`,
+          title: `Step ${step + 1}: ${expertName(k)}, ${gain}`,
+          "aria-label": `Step ${step + 1}: ${expertName(k)} is activated, ${gain}`,
           onclick: () => {
             stopPlaying();
             showStep(step + 1);
@@ -225,7 +253,7 @@ function newChip(k) {
     chip.append(canvas);
   }
   chip.append(
-    el("span", { class: "chip-text" }, el("b", { text: `Expert ${k}` }), el("span", { class: "share" })),
+    el("span", { class: "chip-text" }, el("b", { text: expertName(k) }), el("span", { class: "share" })),
     el("span", { class: "switch", "aria-hidden": "true" }),
   );
   return chip;
@@ -237,7 +265,7 @@ function updateChips() {
     const k = Number(chip.dataset.expert);
     const on = state.active.has(k);
     chip.setAttribute("aria-pressed", String(on));
-    chip.querySelector(".share").textContent = on ? `owns ${percent((counts.get(k) || 0) / D)}` : "off";
+    chip.querySelector(".share").textContent = on ? ownsText(counts.get(k) || 0) : "off";
   }
   const order = raw.orders[state.sample];
   const steps = [...byId("steps").children];
@@ -250,7 +278,11 @@ function updateChips() {
   });
   const changed = !(exact && reached === order.length);
   byId("reset").disabled = !changed;
-  byId("mix-note").textContent = changed ? "your own mix" : "as the pursuit found them";
+  byId("mix-note").textContent = changed ? "your own mix" : "as the model chose them";
+}
+
+function ownsText(count) {
+  return isImage ? `owns ${percent(count / D)}` : `explains ${count} of ${D}`;
 }
 
 function play() {

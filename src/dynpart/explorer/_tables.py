@@ -1,0 +1,146 @@
+"""Packing for tables: what experts say in words, the map of rows, and experts by another column."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynpart.describing import rows_by_type
+from dynpart.explorer._arrays import packed_array
+from dynpart.opinions import array_opinions, level_chances
+
+if TYPE_CHECKING:
+    from dynpart.describing import Description
+    from dynpart.estimator import DynamicPartitionModel
+    from dynpart.opinions import Opinions
+
+MOST_CLASSES = 12
+"""Classes of another column that are shown; the rarer ones together are *other*."""
+CARD_OPINIONS = 6
+
+
+def table_content(
+    model: DynamicPartitionModel, told: Description, shown_codes: NDArray[Any]
+) -> dict[str, Any]:
+    """What a page about a table knows beside the numbers that every page has.
+
+    Parameters
+    ----------
+    model : DynamicPartitionModel
+    told : Description
+        Of all rows.
+    shown_codes : ndarray of shape (n_shown, n_experts)
+        Codes of the rows that can be picked.
+    """
+    opinions = array_opinions(model)
+    by_number = {one.expert: one for one in told.experts}
+    cards = []
+    for k in range(len(opinions.value)):
+        one = by_number[k]
+        cards.append(
+            {
+                "opinions": [
+                    {"d": d, **asdict(said)}
+                    for d, said in zip(
+                        opinions.strongest(k, len(one.opinions)), one.opinions, strict=True
+                    )
+                ],
+                "typical": list(one.typical),
+                "typicalRows": list(one.typical_rows),
+                "together": [other.expert for other in one.together],
+                "apart": [other.expert for other in one.apart],
+            }
+        )
+    return {
+        "cards": cards,
+        "weight": packed_array(opinions.weight.astype(np.float32)),
+        **_distributions(model, opinions),
+        "types": [{"share": kind.share, "experts": list(kind.experts)} for kind in told.types],
+        "mapOrder": rows_by_type(shown_codes, model.prior_.types(shown_codes)).tolist(),
+        "bits": told.bits,
+        "baselineBits": told.baseline_bits,
+        "odd": list(told.odd),
+        "oddRows": list(told.odd_rows),
+    }
+
+
+def _distributions(model: DynamicPartitionModel, opinions: Opinions) -> dict[str, Any]:
+    """Chances of levels, means and spreads: of every expert, and, as one more, of all rows."""
+    experts = model._experts().like(np.empty(0))
+    family = experts.family
+    eta = np.concatenate([experts.eta, model._usual_eta()], axis=1)
+    counts = np.array(family.levels_of_columns(eta.shape[2]))
+    numbers = np.flatnonzero(counts == 0)
+    of_numbers = family.of_columns(numbers) if 0 < len(numbers) < len(counts) else model.family_
+    content: dict[str, Any] = {
+        "kinds": list(model.schema_.kinds),
+        "normal": bool(len(numbers)) and of_numbers.is_normal,
+        "levelCounts": [int(count) for count in counts],
+        "levelNames": [_level_names(model, d, int(n)) for d, n in enumerate(counts)],
+        "opinionMeans": packed_array(family.mean(eta).astype(np.float32)),
+        "opinionSpreads": packed_array(np.sqrt(family.variance(eta)).astype(np.float32)),
+    }
+    if counts.any():
+        chances = level_chances(family, eta)
+        rows = [chances[: counts[d], :, d] for d in range(len(counts))]
+        content["chances"] = packed_array(np.concatenate(rows).astype(np.float32))
+    return content
+
+
+def _level_names(model: DynamicPartitionModel, d: int, n_levels: int) -> list[str] | None:
+    from dynpart.naming import value_in_words
+
+    return [value_in_words(model.schema_, d, level) for level in range(n_levels)] or None
+
+
+def by_column(codes: NDArray[Any], values: Sequence[Any], name: str) -> dict[str, Any]:
+    """How each expert's rows are spread over another column.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n_rows, n_experts)
+    values : sequence
+        Numbers, or anything else, which then are classes; None or NaN is left out.
+    name : str
+    """
+    if len(values) != len(codes):
+        raise ValueError(f"by must have one value per row ({len(codes)}), got {len(values)}")
+    column = np.asarray(values)
+    active = codes.astype(bool)
+    if column.dtype.kind in "iuf" and len(np.unique(column)) > MOST_CLASSES:
+        seen = ~np.isnan(column.astype(float))
+        groups = [seen, *(seen & mine for mine in active.T)]
+        return {
+            "name": name,
+            "kind": "numbers",
+            "boxes": [_box(column[group].astype(float)) for group in groups],
+        }
+    texts = np.array([_class_text(value) for value in values], dtype=object)
+    known, counts = np.unique(texts[texts != ""], return_counts=True)
+    order = np.argsort(-counts, kind="stable")
+    classes = [str(known[i]) for i in order[:MOST_CLASSES]]
+    rest = set(known) - set(classes)
+    if rest:
+        classes.append("other")
+        texts = np.array(["other" if text in rest else text for text in texts], dtype=object)
+    tables = [[int((texts[group] == c).sum()) for c in classes] for group in (..., *active.T)]
+    return {"name": name, "kind": "classes", "classes": classes, "counts": tables}
+
+
+def _class_text(value: Any) -> str:
+    if value is None or (isinstance(value, float) and np.isnan(value)):
+        return ""
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        return str(int(value))
+    return str(value)
+
+
+def _box(values: NDArray[np.float64]) -> list[float] | None:
+    """Smallest, quartiles and largest value."""
+    if not len(values):
+        return None
+    return [float(v) for v in np.quantile(values, [0, 0.25, 0.5, 0.75, 1])]
