@@ -1,4 +1,4 @@
-"""The demo: learns the paper's synthetic pairs and small digits, prints a table, draws figures."""
+"""The demo: learns synthetic pairs, small digits and the zoo; prints, draws, and writes a page."""
 
 from __future__ import annotations
 
@@ -13,12 +13,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dynpart.datasets import load_digits, make_pairs, pairs_recovered
+from dynpart.datasets import load_digits, load_zoo, make_pairs, pairs_recovered, write_zoo
 from dynpart.estimator import DynamicPartitionModel
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import Console
+
+ZOO_EXPERTS = 6
+ZOO_SHOWN = ("platypus", "bear", "dolphin", "chicken", "penguin", "bass", "frog", "honeybee")
+"""Animals in the zoo's figure."""
 
 Drawings = dict[str, Callable[[], "Figure"]]
 
@@ -70,7 +74,9 @@ def describe(
 
 
 def run_demo(out: str | os.PathLike[str], *, seed: int = 0) -> list[DemoRow]:
-    """Fit both data sets, print the table, write the figures into `out` and say where.
+    """Fit the data sets, print the table, write figures and a page into `out` and say where.
+
+    It ends with the zoo: a table to explore with the commands that are printed.
 
     Parameters
     ----------
@@ -92,12 +98,13 @@ def run_demo(out: str | os.PathLike[str], *, seed: int = 0) -> list[DemoRow]:
     pairs = make_pairs(5)
     digits = load_digits()
     console.print("Getting ready: the first fit after an installation compiles its kernels")
-    DynamicPartitionModel(2, max_iter=4, random_state=seed).fit(pairs)
-    console.print("[bold]1/2[/] five hidden pairs, ten experts")
+    # The very fit that follows, which is quick and needs every kernel: a poorer one would warn.
+    DynamicPartitionModel(10, random_state=seed).fit(pairs)
+    console.print("[bold]1/3[/] five hidden pairs, ten experts")
     pair_model, pair_seconds = _timed_fit(DynamicPartitionModel(10, random_state=seed), pairs)
     found = int(pairs_recovered(pair_model.means_).sum())
     console.print(f"    found {found} of 10 factor levels")
-    console.print("[bold]2/2[/] 8 x 8 digits, twenty experts, at most six per digit")
+    console.print("[bold]2/3[/] 8 x 8 digits, twenty experts, at most six per digit")
     digit_model, digit_seconds = _timed_fit(
         DynamicPartitionModel(20, max_active=6, max_iter=20, random_state=seed), digits.train
     )
@@ -109,7 +116,45 @@ def run_demo(out: str | os.PathLike[str], *, seed: int = 0) -> list[DemoRow]:
     _print_table(console, rows)
     drawings = _drawings(pair_model, pairs, digit_model, digits.test, digits.image_shape)
     _write(console, folder, drawings)
+    _zoo(console, folder, seed)
     return rows
+
+
+def _zoo(console: Console, folder: Path, seed: int) -> None:
+    """The zoo in words and as a page: experts named, the platypus explained."""
+    from dynpart import plotting
+    from dynpart.explorer import write_report
+
+    zoo = load_zoo()
+    console.print(f"[bold]3/3[/] the zoo: 101 animals, {ZOO_EXPERTS} experts")
+    data, model_file, page = (folder / f"zoo.{end}" for end in ("csv", "dynpart", "html"))
+    write_zoo(data)
+    model = DynamicPartitionModel(ZOO_EXPERTS, columns=zoo.kinds, random_state=seed)
+    model.fit(zoo.table()).save(model_file)
+    for name, share in zip(model.expert_names_, model.activation_probabilities_, strict=True):
+        console.print(f"    {name}: {share:.0%} of the animals", highlight=False, markup=False)
+    told = model.explain(zoo.table(), zoo.row_names.index("platypus"), label="platypus")
+    console.print("", *told.lines(), sep="\n", highlight=False, markup=False)
+    shown = [zoo.row_names.index(name) for name in ZOO_SHOWN]
+    labels = [zoo.row_names[n] for n in shown]
+    figure = plotting.table_partition(model, zoo.table(shown), labels)
+    figure.savefig(folder / "zoo-partition.png")
+    write_report(
+        model,
+        zoo.table(),
+        page,
+        overwrite=True,
+        labels=zoo.row_names,
+        title="Zoo",
+        by=zoo.classes,
+        by_name="type",
+    )
+    console.print("")
+    console.print(f"Open [bold]{page.resolve()}[/] in a browser, or ask on:")
+    for asked in ("describe", "explain --label dolphin"):
+        command, *more = asked.split()
+        text = " ".join(["dynpart", command, str(model_file), str(data), *more])
+        console.print(f"  {text}", highlight=False, soft_wrap=True)
 
 
 def _timed_fit(model: DynamicPartitionModel, X: NDArray) -> tuple[DynamicPartitionModel, float]:

@@ -55,7 +55,7 @@ def test_the_guard_keeps_the_options_of_a_command():
 
 @pytest.mark.parametrize("name", cli.COMMANDS)
 def test_every_command_has_help_with_an_example(name):
-    result = runner.invoke(cli.app, [name, "--help"])
+    result = runner.invoke(cli.app, [name, "--help"], prog_name="dynpart")
     assert result.exit_code == 0
     assert f"dynpart {name}" in result.stdout
 

@@ -1,6 +1,7 @@
 """From a person's file to a model, codes, words and a page, with errors that say what to do."""
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -9,7 +10,8 @@ from typer.testing import CliRunner
 
 from dynpart import cli
 from dynpart.datasets import make_pairs
-from dynpart.persistence import load
+from dynpart.persistence import load, save
+from dynpart.prior import CodePrior
 from dynpart.tables import read_table
 
 runner = CliRunner()
@@ -45,17 +47,17 @@ def test_fit_keeps_names_and_reports_how_good_it_is(folder):
     assert list(model.feature_names_in_)[:2] == ["owl", "lark"]
     out = folder / "again.dynpart"
     result = run(
-        "fit", folder / "sites.csv", "-k", 6, "-o", out, "--iterations", 10,
+        "fit", folder / "sites.csv", "-k", 6, "-o", out, "--iterations", 10, "-v",
         "--valid", folder / "sites.csv", "--force",
     )  # fmt: skip
-    assert result.stderr.count("nats a row") >= 2
+    assert result.stderr.count(" experts active, 0.00% of values wrong") == 2
     assert "experts active" in result.stderr
     np.testing.assert_array_equal(load(out).means_, model.means_)
     assert not list(folder.glob("*.checkpoint"))
 
 
 def test_fit_quietly_says_nothing(folder, tmp_path):
-    result = run("fit", folder / "sites.npy", "-o", tmp_path / "m", "-q", "--iterations", 2)
+    result = run("fit", folder / "sites.npy", "-k", 6, "-o", tmp_path / "m", "-q")
     assert result.output == ""
 
 
@@ -119,15 +121,50 @@ def test_info_for_people_and_programs(folder):
     facts = json.loads(run("info", folder / "sites.dynpart", "--json").stdout)
     assert facts["n_experts"] == 6
     assert facts["names"][0] == "owl"
+    lines = [line.strip() for line in words.splitlines()]
+    first = next(n for n, line in enumerate(lines) if line.startswith("experts "))
+    told = [lines[first].removeprefix("experts").strip(), *lines[first + 1 : first + 6]]
+    assert told == [f"{k}  {name}" for k, name in enumerate(facts["experts"])]
+
+
+def test_info_tells_the_prior_and_the_types_of_rows(folder, tmp_path):
+    model = load(folder / "sites.dynpart")
+    independent, never = np.full((1, 6, 2, 2), np.log(0.5)), np.log([[0.9, 0.1], [0.9, 0.1]])
+    often = never[:, ::-1]
+    tables = np.array([[often, often, *[never] * 4], [*[never] * 4, often, often]])
+    chain = np.array([-1, 0, -1, -1, -1, -1])
+    for prior, words in (
+        (CodePrior.independent(np.full(6, 0.5)), "independent activations"),
+        (CodePrior(np.zeros(1), chain[None], independent), "a tree of 1 edge"),
+        (CodePrior(np.log([0.3, 0.7]), np.full((2, 6), -1), tables), "2 types of rows"),
+        (CodePrior(np.log([0.3, 0.7]), np.array([chain, chain]), tables),
+         "2 types of rows, 2 edges between experts"),
+    ):  # fmt: skip
+        model.prior_ = prior
+        save(model, tmp_path / "m")
+        facts = json.loads(run("info", tmp_path / "m", "--json").stdout)
+        assert facts["prior"] == words
+        assert ("types" in facts) == (prior.n_types > 1)
+    assert [(kind["share"], kind["experts"]) for kind in facts["types"]] == [
+        (pytest.approx(0.7), [4, 5]),
+        (pytest.approx(0.3), [0, 1]),
+    ]
+    names = model.expert_names_
+    lines = run("info", tmp_path / "m").stdout.splitlines()
+    assert lines[[line.startswith("types") for line in lines].index(True) + 1].split() == (
+        f"30% {names[0]} + {names[1]}".split()
+    )
+    save(model.set_params(prior=None), tmp_path / "m")
+    assert "in scores alone" in run("info", tmp_path / "m").stdout
 
 
 def test_explain_names_experts_and_variables(folder):
     text = run("explain", folder / "sites.dynpart", folder / "sites.csv", "--row", 2).stdout
     assert text.startswith("Row 2 (site2): ")
-    assert "Expert" in text
+    assert "(expert " in text
     assert "says yes" in text
     assert any(name in text for name in ("owl", "lark", "trout", "pike", "oak", "fern"))
-    same = run("explain", folder / "sites.dynpart", folder / "sites.csv", "--row", "site2").stdout
+    same = run("explain", folder / "sites.dynpart", folder / "sites.csv", "--label", "site2").stdout
     assert same == text
     result = run("explain", folder / "sites.dynpart", folder / "sites.csv", "--row", 99, status=2)
     assert "--row" in result.stderr
@@ -144,7 +181,7 @@ def test_a_folder_of_pictures_from_fit_to_page(folder, tmp_path):
     page = (tmp_path / "r.html").read_text()
     assert "<title>Shapes</title>" in page
     assert '"image":[4,4]' in page
-    text = run("explain", model, folder / "pictures", "--row", "p1.png").stdout
+    text = run("explain", model, folder / "pictures", "--label", "p1.png").stdout
     assert "pixels" in text
     # Pictures of another size are fitted to the model's.
     (tmp_path / "big").mkdir()
@@ -156,10 +193,10 @@ def test_gaussian_tables(tmp_path):
     X = np.random.default_rng(0).normal(size=(30, 4)) + [[5, 0, 0, 0]]
     (tmp_path / "t.csv").write_text("a,b,c,d\n" + "\n".join(",".join(map(str, r)) for r in X))
     model = tmp_path / "m.dynpart"
-    result = run("fit", tmp_path / "t.csv", "-k", 3, "-o", model, "--iterations", 4)
+    result = run("fit", tmp_path / "t.csv", "-k", 3, "-o", model, "--iterations", 4, "-v")
     assert "gaussian" in result.stderr
     assert "RMSE" in result.stderr
-    assert "expects" in run("explain", model, tmp_path / "t.csv", "--row", 0).stdout
+    assert "(usually " in run("explain", model, tmp_path / "t.csv", "--row", 0).stdout
     run("report", model, tmp_path / "t.csv", "-o", tmp_path / "r.html")
     result = run("fit", tmp_path / "t.csv", "-o", tmp_path / "n", "--family", "bernoulli", status=2)
     assert "binary" in result.stderr
@@ -178,7 +215,9 @@ def test_gaussian_tables(tmp_path):
         (["encode", "{model}", "{sites}", "-o", "codes.xlsx"], "must end in"),
         (["info", "missing"], "missing: No such file"),
         (["report", "{model}", "{sites}", "-o", "r.html", "--image", "5x5"], "image_shape"),
-        (["explain", "{model}", "{sites}", "--row", "x"], "--row"),
+        (["explain", "{model}", "{sites}", "--label", "x"], "--label"),
+        (["explain", "{model}", "{sites}"], "--row"),
+        (["explain", "{model}", "{sites}", "--row", "1", "--label", "site1"], "--row"),
     ],
 )  # fmt: skip
 def test_errors_say_what_is_wrong(folder, tmp_path, monkeypatch, arguments, message):
@@ -191,8 +230,10 @@ def test_errors_say_what_is_wrong(folder, tmp_path, monkeypatch, arguments, mess
 
 
 def test_errors_about_standard_input_call_it_so(folder):
+    result = run("encode", folder / "sites.dynpart", "-", stdin="a,b\n1,2\n3\n", status=2)
+    assert "standard input: row 1 (line 3) has 1 field" in result.stderr
     result = run("encode", folder / "sites.dynpart", "-", stdin="a,b\n1,x\n", status=2)
-    assert "standard input: row 1" in result.stderr
+    assert "standard input has no column 'owl'" in result.stderr
 
 
 def test_a_checkpoint_left_over_is_not_lost_by_accident(folder, tmp_path):
@@ -233,11 +274,39 @@ def test_an_interrupted_fit_is_resumed_to_the_same_model(folder, tmp_path, monke
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
 
 
+def test_force_loses_no_checkpoint_before_the_new_fit_has_begun(folder, tmp_path):
+    from dynpart import DynamicPartitionModel
+
+    left, out = tmp_path / "m.checkpoint", tmp_path / "m"
+    rows = np.tile(make_pairs(2), (5, 1))
+    DynamicPartitionModel(3, max_iter=2, random_state=0).fit(rows, checkpoint=left)
+    before = left.read_bytes()
+    np.save(tmp_path / "gray.npy", make_pairs(3) + 0.5)
+    run("fit", tmp_path / "missing.csv", "-o", out, "--force", status=2)
+    run("fit", tmp_path / "gray.npy", "-o", out, "--force", "--family", "bernoulli", status=2)
+    run("fit", folder / "sites.npy", "-o", out, "--force", "-k", 2, "--active", 3, status=2)
+    assert left.read_bytes() == before
+    run("fit", folder / "sites.npy", "-o", out, "--force", "--iterations", 2)
+    assert not left.exists()
+    assert load(out).n_features_in_ == 6
+
+
+@pytest.mark.parametrize("force", [True, False])
+def test_pipes_are_refused_before_anything_is_learnt(folder, tmp_path, force):
+    os.mkfifo(tmp_path / "pipe")
+    option = ["--force"] if force else []
+    result = run("fit", folder / "sites.npy", "-o", tmp_path / "pipe", *option, status=2)
+    assert "never replaced" in result.stderr
+    assert "nats" not in result.stderr
+    assert (tmp_path / "pipe").is_fifo()
+
+
 def test_a_checkpoint_of_another_fit_is_not_resumed(folder, tmp_path):
     from dynpart import DynamicPartitionModel
 
     left = tmp_path / "m.checkpoint"
-    DynamicPartitionModel(3, max_iter=2, random_state=0).fit(make_pairs(2), checkpoint=left)
+    rows = np.tile(make_pairs(2), (5, 1))
+    DynamicPartitionModel(3, max_iter=2, random_state=0).fit(rows, checkpoint=left)
     arguments = ["fit", folder / "sites.csv", "-o", tmp_path / "m", "--resume"]
     assert "another run" in run(*arguments, status=2).stderr
     assert left.exists()

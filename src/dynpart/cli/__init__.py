@@ -3,38 +3,49 @@
 Each command is a module of this package with a function ``command`` and an entry in `COMMANDS`.
 A command module imports what is heavy inside its function, so that ``dynpart --help`` is quick.
 Whatever `KNOWN_ERRORS` it raises is printed without a traceback and ends with status 2; an
-interruption ends with status 130.
+interruption ends with status 130, output that nobody reads any more with 141.
 """
 
 from __future__ import annotations
 
 import functools
+import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
 
+from dynpart.terminal import printable
+
 COMMANDS = (
     "fit",
     "encode",
     "reconstruct",
+    "impute",
+    "score",
+    "sample",
     "info",
+    "describe",
     "explain",
     "report",
+    "rename",
     "demo",
     "reproduce",
     "compare",
 )
 """Commands in the order of ``dynpart --help``: each is the module of this package of that name."""
 
-KNOWN_ERRORS = (ValueError, OSError, ImportError)
+KNOWN_ERRORS = (ValueError, OSError, ImportError, MemoryError)
 """What bad input, files and missing extras raise; anything else is a fault and shows itself."""
 
 USAGE_ERROR = 2
 INTERRUPTED = 130
+OUTPUT_CLOSED = 141
+"""What a shell reports of a program whose output is no longer read, as in ``| head -1``."""
 
 
 def report_errors(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -55,11 +66,10 @@ def report_errors(function: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return function(*args, **kwargs)
         except BrokenPipeError:
-            # The reader of our output has left: nobody to tell.
-            sys.stderr.close()
-            raise typer.Exit(1) from None
+            _leave_quietly()
+            raise typer.Exit(OUTPUT_CLOSED) from None
         except KNOWN_ERRORS as error:
-            typer.echo(f"dynpart: {_worded(error)}", err=True)
+            typer.echo(printable(f"dynpart: {_worded(error)}"), err=True)
             raise typer.Exit(USAGE_ERROR) from None
         except KeyboardInterrupt:
             typer.echo("dynpart: interrupted", err=True)
@@ -69,10 +79,19 @@ def report_errors(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _worded(error: Exception) -> str:
-    """The message of an error; of a file's error, without the number that nobody reads."""
-    if isinstance(error, OSError) and error.filename and error.strerror:
-        return f"{error.filename}: {error.strerror}"
-    return str(error)
+    """The message of an error in one line; of a file's error, without the number nobody reads."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    text = " ".join(str(error).splitlines())
+    return f"not enough memory. {text}".rstrip() if isinstance(error, MemoryError) else text
+
+
+def _leave_quietly() -> None:
+    """Let what is still to be written vanish: the reader of our output has left."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            os.dup2(nowhere, stream.fileno())
 
 
 class LazyGroup(TyperGroup):
@@ -123,7 +142,17 @@ def _root(
 def main() -> None:
     """Run the command line; the entry point of the package."""
     try:
-        app()
+        try:
+            app()
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()  # at the end of Python a closed output would be complained of
+    except BrokenPipeError:
+        _leave_quietly()
+        sys.exit(OUTPUT_CLOSED)
+    except SystemExit as end:
+        # Nothing here ends with 1 but what typer and rich do about a closed output.
+        sys.exit(OUTPUT_CLOSED if end.code == 1 else end.code)
     except KeyboardInterrupt:
         # Outside of any command, for example while one is imported.
         sys.exit(INTERRUPTED)

@@ -2,20 +2,47 @@
 
 from __future__ import annotations
 
-import copy
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dynpart.terminal import printable
+
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from dynpart.estimator import DynamicPartitionModel
+    from dynpart.schema import Schema
     from dynpart.tables import Table
+
+
+def whole(least: int | None = None) -> Callable[[Any], int]:
+    """Parser of whole numbers; digits alone, since Python's own takes 1_0 and any script."""
+
+    def integer(text: Any) -> int:
+        if not re.fullmatch(r"[+-]?[0-9]{1,18}", str(text)):
+            raise typer.BadParameter(f"{text!r} is not a whole number.")
+        if least is not None and int(text) < least:
+            raise typer.BadParameter(f"{text} is below {least}.")
+        return int(text)
+
+    return integer
+
+
+class UnknownLevels(StrEnum):
+    """What becomes of levels that a model does not know."""
+
+    error = "error"
+    missing = "missing"
+
 
 ModelFile = Annotated[
     Path, typer.Argument(metavar="MODEL", help="A model that `dynpart fit` wrote.")
@@ -24,15 +51,54 @@ DataFile = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="A .csv, .tsv, .npy, .npz, .parquet or .mat file, an idx file (.gz), a folder of "
-        "pictures, or - for standard input.",
+        help="A .csv, .tsv or .jsonl file (.gz), a .xlsx, .npy, .npz, .parquet or .mat file, an "
+        "idx file (.gz), a folder of pictures, or - for standard input.",
     ),
 ]
 ArrayName = Annotated[
     str | None, typer.Option("--array", help="Which array of a .npz or .mat file to read.")
 ]
+Keep = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--keep",
+        metavar="NAMES",
+        help="Read these columns only, as in a,b; by places from 0 if they have no names.",
+    ),
+]
 Drop = Annotated[
-    list[str] | None, typer.Option("--drop", help="Leave out a column; repeat for more.")
+    list[str] | None,
+    typer.Option("--drop", metavar="NAMES", help="Leave these columns out, as in a,b."),
+]
+Header = Annotated[
+    bool | None,
+    typer.Option(
+        "--header/--no-header",
+        help="Whether the first line of a table of text holds names. By default, as it looks.",
+        show_default=False,
+    ),
+]
+LabelColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--label-column",
+        metavar="NAME",
+        help="Which column holds the rows' labels. By default a first column of texts that differ.",
+        show_default=False,
+    ),
+]
+NoLabels = Annotated[bool, typer.Option("--no-labels", help="No column holds labels.")]
+NStarts = Annotated[
+    int | None,
+    typer.Option(
+        "--n-starts", parser=whole(1), help="Pursuits of each row; by default the model's."
+    ),
+]
+NSwaps = Annotated[
+    int | None,
+    typer.Option(
+        "--n-swaps", parser=whole(0), help="Passes that refine codes; by default the model's."
+    ),
 ]
 Size = Annotated[
     str | None,
@@ -41,8 +107,17 @@ Size = Annotated[
 Binary = Annotated[
     bool | None,
     typer.Option(
-        "--binary/--gray",
+        "--black-white/--gray",
         help="Make images black and white, or keep gray values. By default, as they look.",
+        show_default=False,
+    ),
+]
+Unknown = Annotated[
+    UnknownLevels | None,
+    typer.Option(
+        "--unknown",
+        help="Levels that the model does not know: an error, or taken as missing. By default the "
+        "model's way.",
         show_default=False,
     ),
 ]
@@ -58,9 +133,62 @@ TableOutput = Annotated[
 ]
 
 
+@dataclass(frozen=True)
+class Content:
+    """What the person said about the content of a file.
+
+    Attributes
+    ----------
+    array : str or None
+    keep, drop : list of str or None
+    header : bool or None
+    label_column : str or None
+    no_labels : bool
+    unknown : str or None
+        What becomes of levels that the model does not know; None as the model says.
+    levels : list of str
+        Columns whose texts are levels, whatever they look like.
+    """
+
+    array: str | None = None
+    keep: list[str] | None = None
+    drop: list[str] | None = None
+    header: bool | None = None
+    label_column: str | None = None
+    no_labels: bool = False
+    unknown: str | None = None
+    levels: Sequence[str] = ()
+
+    def read(
+        self,
+        source: str,
+        *,
+        size: tuple[int, int] | None = None,
+        binary: bool | None = None,
+        like: Schema | None = None,
+    ) -> Table:
+        """Read a table; its remarks are left to the caller."""
+        from dynpart.tables import read_table
+
+        if self.no_labels and self.label_column is not None:
+            raise ValueError("--label-column and --no-labels contradict each other")
+        return read_table(
+            source,
+            array=self.array,
+            keep=self.keep or (),
+            drop=self.drop or (),
+            size=size,
+            binary=binary,
+            header=self.header,
+            label_column=False if self.no_labels else self.label_column,
+            levels=self.levels,
+            like=like,
+        )
+
+
 def say(text: str) -> None:
     """Tell the person; results go to standard output, words to standard error."""
-    typer.echo(text, err=True)
+    typer.echo("\n".join(printable(line) for line in text.split("\n")), err=True)
 
 
 @contextmanager
@@ -73,97 +201,201 @@ def warnings_in_words() -> Iterator[None]:
         say(f"Note: {text}")
 
 
-def parsed_size(text: str | None) -> tuple[int, int] | None:
+def parsed_size(text: str | None, option: str = "--size") -> tuple[int, int] | None:
     """Height and width from a text such as 28x28."""
     if text is None:
         return None
-    match = re.fullmatch(r"([0-9]{1,5})[x×]([0-9]{1,5})", text.strip())
-    if not match or "0" in (match[1], match[2]):
-        raise ValueError(f"--size must be HEIGHTxWIDTH, as in 28x28, got {text!r}")
+    match = re.fullmatch(r"([0-9]{1,9})[x×]([0-9]{1,9})", text.strip())
+    if not match or not int(match[1]) * int(match[2]):
+        raise ValueError(f"{option} must be HEIGHTxWIDTH, as in 28x28, got {text!r}")
+    from dynpart.tables.limits import MOST_PIXELS
+
+    if int(match[1]) * int(match[2]) > MOST_PIXELS:
+        raise ValueError(f"{option} must have at most {MOST_PIXELS:,} pixels, got {text}")
     return int(match[1]), int(match[2])
 
 
 def read_rows(
     source: str,
+    content: Content,
     *,
-    array: str | None = None,
-    drop: list[str] | None = None,
     size: tuple[int, int] | None = None,
     binary: bool | None = None,
-) -> Table:
-    """Read a table for learning and say what the reader decided."""
-    from dynpart.tables import read_table
+    weight: str | None = None,
+) -> tuple[Table, NDArray[np.float64] | None]:
+    """Read a table for learning, and the rows' weights from the column called `weight`.
 
-    table = read_table(source, array=array, drop=drop or (), size=size, binary=binary)
-    if table.remark:
-        say(f"{source}: {table.remark}")
-    return table
+    Says what the reader decided, and which columns look odd.
+    """
+    from dynpart.tables import advice
+    from dynpart.tables.gaps import check_observed
+
+    table = content.read(source, size=size, binary=binary)
+    weights = None
+    if weight is not None:
+        weights = row_weights(table, weight, source)
+        table = _without_column(table, weight, source)
+    for remark in (*table.remarks, *advice(table)):
+        say(f"{source}: {remark}")
+    check_observed(source, table)
+    return table, weights
 
 
-def read_rows_for(
-    model: DynamicPartitionModel,
-    source: str,
-    *,
-    array: str | None = None,
-    drop: list[str] | None = None,
-) -> Table:
+def row_weights(table: Table, name: str, source: str) -> NDArray[np.float64]:
+    """The weights of the rows, from a column of the table: numbers of at least 0, not all 0."""
+    import numpy as np
+
+    from dynpart.tables import TableError, place
+    from dynpart.tables.gaps import refuse_gaps
+
+    if table.names is None:
+        raise TableError(f"{source} has no names of columns, so --weight cannot choose one")
+    if name not in table.names or table.words_of(table.names.index(name)) is not None:
+        raise TableError(f"{source} has no column of numbers named {name!r} to take weights from")
+    column = np.array(table.values[:, table.names.index(name)], dtype=np.float64)
+    refuse_gaps(source, column[:, None], [name], "every row needs a weight of at least 0")
+    negative = np.flatnonzero(column < 0)
+    if len(negative):
+        where = place(source, int(negative[0]), 0, [name])
+        raise TableError(f"{where} is {column[negative[0]]:g}; a weight is a number of at least 0")
+    if not column.any():
+        raise TableError(f"{source}: all weights in column {name!r} are 0; no row would count")
+    return column
+
+
+def _without_column(table: Table, name: str, source: str) -> Table:
+    import numpy as np
+
+    from dynpart.tables import TableError, compact
+
+    names = table.names or ()
+    if len(names) < 2:
+        raise TableError(f"{source} has no column of numbers beside the weights")
+    rest = table.taken([i for i, other in enumerate(names) if other != name])
+    return replace(rest, values=compact(np.asarray(rest.values)))
+
+
+def read_rows_for(model: DynamicPartitionModel, source: str, content: Content) -> Table:
     """Read a table as the model wants it: its size of images, its kind of values, its columns."""
-    from dynpart.tables import TableError, read_table
-
-    shape = getattr(model, "image_shape_", None)
-    binary = model.family_.name == "bernoulli"
-    table = read_table(source, array=array, drop=drop or (), size=shape, binary=binary)
-    table = _matched(table, getattr(model, "feature_names_in_", None), source)
-    n_found, n_wanted = table.values.shape[1], model.n_features_in_
-    if n_found != n_wanted:
-        raise TableError(f"{source} has {n_found} variables, the model was learnt from {n_wanted}")
-    return replace(table, image_shape=table.image_shape or shape)
+    return read_table_for(model, source, content)[1]
 
 
-def _matched(table: Table, wanted: Any, source: str) -> Table:
+def read_table_for(
+    model: DynamicPartitionModel, source: str, content: Content
+) -> tuple[Table, Table]:
+    """The whole table, and what `read_rows_for` makes of it."""
+    schema = model.schema_
+    whole, known = read_rows_like(source, content, schema, binary=model.family_.is_binary)
+    return whole, as_numbers(known, schema, source, content.unknown or model.unknown)
+
+
+def as_numbers(table: Table, schema: Schema, source: str, unknown: str) -> Table:
+    """The table with the model's levels for texts, or ValueError that says where there is none."""
+    from dynpart.levels import encoded
+
+    try:
+        values = encoded(table.coded(), schema, unknown=unknown, name=spoken(source))
+    except ValueError as error:
+        raise ValueError(str(error).replace("unknown='missing'", "--unknown missing")) from error
+    return replace(table, values=values, words=None)
+
+
+def read_rows_like(
+    source: str, content: Content, schema: Schema, *, binary: bool
+) -> tuple[Table, Table]:
+    """Read a table whose columns are known; where they have names, these settle what to decide.
+
+    Returns the whole table, and the columns that are known in their order.
+    """
+    from dynpart.tables import TableError
+
+    names, n_features, image_shape = schema.names, len(schema), schema.image_shape
+    table = content.read(source, size=image_shape, binary=binary, like=schema)
+    source = spoken(source)
+    try:
+        matched = in_order(table, names, source)
+        n_found = matched.values.shape[1]
+        if n_found != n_features:
+            raise TableError(f"{source} has {n_found} variables, the model knows {n_features}")
+    except TableError:
+        _say_remarks(table, source)
+        raise
+    if names is None or table.names is None:
+        _say_remarks(table, source)
+    say_gaps(matched, source)
+    return table, replace(matched, image_shape=table.image_shape or image_shape)
+
+
+def spoken(source: str) -> str:
+    """What messages call a file."""
+    return "standard input" if source == "-" else source
+
+
+def _say_remarks(table: Table, source: str) -> None:
+    for remark in table.remarks:
+        say(f"{source}: {remark}")
+
+
+def say_gaps(table: Table, source: str) -> None:
+    """Say how many cells are missing."""
+    from dynpart.tables.gaps import gaps_in_words
+
+    words = gaps_in_words(table.values)
+    if words:
+        say(f"{source}: {words}")
+
+
+def in_order(table: Table, wanted: Sequence[str] | None, source: str) -> Table:
     """The columns the model knows, in its order."""
     from dynpart.tables import TableError
 
     if wanted is None or table.names is None:
         return table
     place = {name: i for i, name in enumerate(table.names)}
-    missing = [name for name in wanted if name not in place]
+    missing = [str(name) for name in wanted if name not in place]
     if missing:
         others = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
         raise TableError(f"{source} has no column {missing[0]!r}{others}, which the model needs")
     if list(table.names) == list(wanted):
         return table
-    values = table.values[:, [place[name] for name in wanted]]
-    return replace(table, values=values, names=tuple(wanted))
+    return table.taken([place[name] for name in wanted])
 
 
-def open_model(path: Path) -> DynamicPartitionModel:
-    """Load a model."""
+def row_index(row: int | None, label: str | None, labels: Sequence[str] | None, n_rows: int) -> int:
+    """Index of the row that is chosen by number or by label."""
+    if (row is None) == (label is None):
+        raise ValueError("choose a row, with either --row NUMBER or --label LABEL")
+    if row is not None:
+        if not -n_rows <= row < n_rows:
+            raise ValueError(f"--row must be below the number of rows, {n_rows}, got {row}")
+        return row % n_rows
+    if not labels:
+        raise ValueError("--label needs rows with labels, these have none; --row takes a number")
+    found = [place for place, name in enumerate(labels) if name == label]
+    if not found:
+        number = f"; --row {label} takes a number" if re.fullmatch("[0-9]+", str(label)) else ""
+        raise ValueError(f"--label must be the label of a row, got {label!r}{number}")
+    if len(found) > 1:
+        raise ValueError(
+            f"--label {label!r} stands for {len(found)} rows, the first are {found[0]} and "
+            f"{found[1]}; choose with --row"
+        )
+    return found[0]
+
+
+def open_model(
+    path: Path, *, n_starts: int | None = None, n_swaps: int | None = None
+) -> DynamicPartitionModel:
+    """Load a model; what is said about the search for codes overrules what it holds."""
     from dynpart.persistence import load
 
     with warnings_in_words():
-        return load(path)
+        model = load(path)
+    said = {"n_starts": n_starts, "n_swaps": n_swaps}
+    model.set_params(**{name: value for name, value in said.items() if value is not None})
+    return model
 
 
 def nameless(model: DynamicPartitionModel) -> DynamicPartitionModel:
     """The same model, to be given plain arrays whose columns have been matched already."""
-    twin = copy.copy(model)
-    if hasattr(twin, "feature_names_in_"):
-        del twin.feature_names_in_
-    return twin
-
-
-def variable_names(model: DynamicPartitionModel) -> list[str]:
-    """Names of the variables, made up where there are none."""
-    names = getattr(model, "feature_names_in_", None)
-    if names is not None:
-        return [str(name) for name in names]
-    shape = getattr(model, "image_shape_", None)
-    if shape is not None:
-        return [f"pixel ({d // shape[1]}, {d % shape[1]})" for d in range(model.n_features_in_)]
-    return [f"x{d}" for d in range(model.n_features_in_)]
-
-
-def expert_names(n_experts: int) -> list[str]:
-    """Names of the experts as columns of a table."""
-    return [f"expert{k}" for k in range(n_experts)]
+    return model.on_numbers()

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from dynpart.cli._shared import whole
+
 
 def command(
     data: Annotated[
@@ -16,7 +18,9 @@ def command(
             "-d",
             metavar="NAME",
             help="synthetic, pairs10, pairs20, bars, digits, digits-gray, mnist, motorcycles, "
-            "horses, silhouettes, faces, news or tracking; repeat for more. Default: synthetic.",
+            "horses, silhouettes, faces, news, tracking, imputation (hidden cells of several "
+            "tables), shapes (horses beside the shape Boltzmann machine) or tables (unseen rows of "
+            "mixed tables beside StepMix); repeat for more. Default: synthetic.",
             show_default=False,
         ),
     ] = None,
@@ -26,7 +30,7 @@ def command(
             "--out", "-o", help="Folder for results and figures; kept results are reused."
         ),
     ] = Path("comparison-output"),
-    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds.")] = 3,
+    seeds: Annotated[int, typer.Option(parser=whole(1), help="Number of seeds.")] = 3,
     model: Annotated[
         list[str] | None,
         typer.Option(

@@ -1,4 +1,4 @@
-"""``dynpart demo``: two small data sets, learnt and drawn, without a download."""
+"""``dynpart demo``: three small data sets, learnt and drawn, without a download."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ from typing import Annotated
 
 import typer
 
+from dynpart.cli._shared import whole
+
 
 def command(
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Folder for the figures; made if it is not there.")
     ] = Path("demo-output"),
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the random starts.")] = 0,
+    seed: Annotated[int, typer.Option(parser=whole(0), help="Seed of the random starts.")] = 0,
 ) -> None:
-    """Learn two small data sets and draw what was learnt (under a minute, no download).
+    """Learn three small data sets and show what was learnt (about a minute, no download).
 
-    The paper's synthetic pairs, whose ten factor levels the model has to find, and the digits that
-    come with scikit-learn. Prints a table and writes figures.
+    The paper's synthetic pairs, whose ten factor levels the model has to find, the digits that come
+    with scikit-learn, and a zoo: its experts named, the platypus explained, and a page to open.
 
     Example: `dynpart demo --out pictures`
     """

@@ -2,21 +2,43 @@
 
 from __future__ import annotations
 
-from dynpart.cli._shared import ArrayName, DataFile, Drop, Force, ModelFile, TableOutput
+from dynpart.cli._shared import (
+    ArrayName,
+    Content,
+    DataFile,
+    Drop,
+    Force,
+    Header,
+    Keep,
+    LabelColumn,
+    ModelFile,
+    NoLabels,
+    NStarts,
+    NSwaps,
+    TableOutput,
+    Unknown,
+)
 
 
 def command(
     model: ModelFile,
     data: DataFile,
     output: TableOutput = "-",
+    n_starts: NStarts = None,
+    n_swaps: NSwaps = None,
     array: ArrayName = None,
+    keep: Keep = None,
     drop: Drop = None,
+    header: Header = None,
+    label_column: LabelColumn = None,
+    no_labels: NoLabels = False,
+    unknown: Unknown = None,
     force: Force = False,
 ) -> None:
     """Encode rows: which experts are active in each.
 
-    One row per row of DATA and one column per expert, 0 or 1. Columns are matched by name where
-    both the data and the model have names.
+    One row per row of DATA and one column per expert, 0 or 1, called by the expert's number and
+    name. Columns of DATA are matched by name where both the data and the model have names.
 
     For example:
 
@@ -24,15 +46,16 @@ def command(
 
     `cut -d, -f1-20 sites.csv | dynpart encode model.dynpart - > codes.csv`
     """
-    from dynpart.cli._shared import expert_names, nameless, open_model, read_rows_for, say
-    from dynpart.tables import write_table
-    from dynpart.tables._write import check_output
+    from dynpart.cli._shared import nameless, open_model, read_rows_for, say
+    from dynpart.naming import column_names
+    from dynpart.tables import check_output, write_table
 
     check_output(output, overwrite=force)
-    fitted = open_model(model)
-    table = read_rows_for(fitted, data, array=array, drop=drop)
+    fitted = open_model(model, n_starts=n_starts, n_swaps=n_swaps)
+    content = Content(array, keep, drop, header, label_column, no_labels, unknown)
+    table = read_rows_for(fitted, data, content)
     codes = nameless(fitted).transform(table.values)
-    names = expert_names(fitted.n_experts)
+    names = column_names(fitted.expert_names_)
     write_table(output, codes, names, labels=table.labels, overwrite=force)
     if output != "-":
         say(f"{output}: {len(codes)} rows, {codes.sum(axis=1).mean():.1f} experts active in each")

@@ -2,51 +2,71 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated
 
 import typer
 
-from dynpart.cli._shared import ArrayName, DataFile, Drop, ModelFile
+from dynpart.cli._shared import (
+    ArrayName,
+    Content,
+    DataFile,
+    Drop,
+    Header,
+    Keep,
+    LabelColumn,
+    ModelFile,
+    NoLabels,
+    NStarts,
+    NSwaps,
+    Unknown,
+    whole,
+)
+from dynpart.terminal import printable
 
 
 def command(
     model: ModelFile,
     data: DataFile,
     row: Annotated[
-        str, typer.Option("--row", "-r", help="Number of the row, from 0, or its label.")
-    ],
-    top: Annotated[int, typer.Option("--top", min=1, help="Variables to name per expert.")] = 5,
+        int | None, typer.Option("--row", "-r", parser=whole(), help="Number of the row, from 0.")
+    ] = None,
+    label: Annotated[str | None, typer.Option("--label", help="Label of the row.")] = None,
+    top: Annotated[
+        int, typer.Option("--top", parser=whole(1), help="Variables to name per expert.")
+    ] = 5,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON, for other programs.")
+    ] = False,
+    n_starts: NStarts = None,
+    n_swaps: NSwaps = None,
     array: ArrayName = None,
+    keep: Keep = None,
     drop: Drop = None,
+    header: Header = None,
+    label_column: LabelColumn = None,
+    no_labels: NoLabels = False,
+    unknown: Unknown = None,
 ) -> None:
-    """Explain one row in words: the active experts, what each brings and which variables it owns.
+    """Explain one row in words: which experts explain what in it, beside what is usual; what none
+    of them explains; and what else it could be.
 
     For example:
 
     `dynpart explain sites.dynpart sites.csv --row 17`
 
-    `dynpart explain sites.dynpart sites.csv --row "Muir Woods" --top 8`
+    `dynpart explain sites.dynpart sites.csv --label "Muir Woods" --top 8`
     """
-    from dynpart.cli._shared import nameless, open_model, read_rows_for, variable_names
-    from dynpart.cli._words import explanation
+    from dynpart.cli._shared import nameless, open_model, read_rows_for, row_index
 
-    fitted = open_model(model)
-    table = read_rows_for(fitted, data, array=array, drop=drop)
-    place = _place(row, table.labels, len(table.values))
-    label = table.labels[place] if table.labels else ""
-    names = variable_names(fitted)
-    for line in explanation(nameless(fitted), table, place, label, names, top):
-        typer.echo(line)
-
-
-def _place(row: str, labels: tuple[str, ...] | None, n_rows: int) -> int:
-    """Index of a row given by number or label; a label is tried first."""
-    if labels and row in labels:
-        return labels.index(row)
-    try:
-        place = int(row)
-    except ValueError:
-        raise ValueError(f"--row must be a number or a row's label, got {row!r}") from None
-    if not -n_rows <= place < n_rows:
-        raise ValueError(f"--row must be below the number of rows, {n_rows}, got {place}")
-    return place % n_rows
+    fitted = open_model(model, n_starts=n_starts, n_swaps=n_swaps)
+    content = Content(array, keep, drop, header, label_column, no_labels, unknown)
+    table = read_rows_for(fitted, data, content)
+    place = row_index(row, label, table.labels, len(table.values))
+    called = table.labels[place] if table.labels else None
+    told = nameless(fitted).explain(table.values, place, label=called, top=top)
+    if as_json:
+        typer.echo(json.dumps(told.to_dict(), indent=2))
+        return
+    for line in told.lines():
+        typer.echo(printable(line))

@@ -9,14 +9,56 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dynpart.cli._shared import ArrayName, Binary, DataFile, Drop, Force, Size
+from dynpart.cli._shared import (
+    ArrayName,
+    Binary,
+    Content,
+    DataFile,
+    Drop,
+    Force,
+    Header,
+    Keep,
+    NoLabels,
+    NStarts,
+    NSwaps,
+    Size,
+    Unknown,
+    whole,
+)
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from dynpart.estimator import DynamicPartitionModel
+    from dynpart.schema import Schema
     from dynpart.tables import Table
 
 
 SECONDS_BETWEEN_CHECKPOINTS = 5.0
+
+
+Categorical = Annotated[
+    list[str] | None,
+    typer.Option("--categorical", metavar="NAMES", help="Columns whose values are levels."),
+]
+Count = Annotated[
+    list[str] | None,
+    typer.Option("--count", metavar="NAMES", help="Columns of whole numbers that count something."),
+]
+Real = Annotated[
+    list[str] | None, typer.Option("--real", metavar="NAMES", help="Columns of measurements.")
+]
+BinaryColumns = Annotated[
+    list[str] | None, typer.Option("--binary", metavar="NAMES", help="Columns of 0 and 1.")
+]
+
+
+class AmplitudeName(StrEnum):
+    """What may vary from row to row in what an expert says."""
+
+    offset = "offset"
+    gain = "gain"
 
 
 class FamilyName(StrEnum):
@@ -24,6 +66,7 @@ class FamilyName(StrEnum):
 
     auto = "auto"
     bernoulli = "bernoulli"
+    counts = "count"
     gaussian = "gaussian"
 
 
@@ -33,7 +76,7 @@ def command(
         Path, typer.Option("--output", "-o", metavar="FILE", help="The model file to write.")
     ],
     n_experts: Annotated[
-        int, typer.Option("--experts", "-k", min=1, help="Experts to learn.")
+        int, typer.Option("--experts", "-k", parser=whole(1), help="Experts to learn.")
     ] = 10,
     family: Annotated[
         FamilyName, typer.Option(help="Kind of values; auto takes bernoulli for 0/1 data.")
@@ -41,90 +84,244 @@ def command(
     valid: Annotated[
         str | None, typer.Option("--valid", metavar="FILE", help="Rows to judge the model by.")
     ] = None,
-    max_iter: Annotated[int, typer.Option("--iterations", min=1, help="Rounds of learning.")] = 30,
-    n_init: Annotated[int, typer.Option("--starts", min=1, help="Fits, the best is kept.")] = 1,
+    max_iter: Annotated[
+        int, typer.Option("--iterations", parser=whole(1), help="Rounds of learning.")
+    ] = 30,
+    n_init: Annotated[
+        int, typer.Option("--n-init", parser=whole(1), help="Fits, the best is kept.")
+    ] = 1,
+    starts: Annotated[int | None, typer.Option("--starts", parser=whole(1), hidden=True)] = None,
     max_active: Annotated[
-        int | None, typer.Option("--max-active", min=1, help="At most so many experts a row.")
+        int | None,
+        typer.Option("--max-active", parser=whole(1), help="At most so many experts a row."),
     ] = None,
     n_active: Annotated[
-        int | None, typer.Option("--active", min=1, help="Exactly so many experts a row.")
+        int | None, typer.Option("--active", parser=whole(1), help="Exactly so many experts a row.")
+    ] = None,
+    n_starts: NStarts = None,
+    n_swaps: NSwaps = None,
+    amplitude: Annotated[
+        AmplitudeName | None,
+        typer.Option(
+            help="Numbers: let experts be brighter (offset), or also louder (gain), row by row."
+        ),
     ] = None,
     neighbours: Annotated[
         bool, typer.Option("--neighbours", help="Images: let pixels learn with those beside them.")
     ] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Same seed, same model.")] = 0,
+    seed: Annotated[int, typer.Option(parser=whole(0), help="Same seed, same model.")] = 0,
     array: ArrayName = None,
+    keep: Keep = None,
     drop: Drop = None,
+    header: Header = None,
+    label_column: Annotated[
+        str | None,
+        typer.Option(
+            "--label",
+            "--label-column",
+            metavar="NAME",
+            help="Which column holds the rows' labels. By default a first column of text.",
+            show_default=False,
+        ),
+    ] = None,
+    no_labels: NoLabels = False,
+    weight: Annotated[
+        str | None,
+        typer.Option(
+            "--weight",
+            metavar="NAME",
+            help="Which column holds the rows' weights, numbers of at least 0. It is no variable.",
+        ),
+    ] = None,
+    categorical: Categorical = None,
+    count: Count = None,
+    real: Real = None,
+    binary: BinaryColumns = None,
+    unknown: Unknown = None,
     size: Size = None,
-    binary: Binary = None,
+    black_white: Binary = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on where an interrupted fit stopped.")
     ] = False,
     force: Force = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Tell how learning went, and the scores.")
+    ] = False,
 ) -> None:
-    """Learn experts from a table or from pictures.
+    """Learn experts from a table or from pictures, and say what was found.
 
-    Shows the objective (nats a row, higher is better) and the mean number of active experts while
-    it learns. Next to the model it keeps a checkpoint, which `--resume` continues after an
-    interruption and which goes when the fit is done.
+    Next to the model it keeps a checkpoint, which `--resume` continues after an interruption and
+    which goes when the fit is done. With `--verbose` it shows every iteration and tells scores in
+    nats.
+
+    Prints what was understood of each column: 0/1, yes/no and true/false are binary, other texts
+    are levels of a categorical variable, other numbers are real. `--categorical`, `--count`,
+    `--real` and `--binary` say otherwise. Empty cells count as not observed. With `--weight` a row
+    counts as often as its weight says.
 
     For example:
 
     `dynpart fit sites.csv -k 20 -o sites.dynpart`
 
+    `dynpart fit zoo.csv -k 8 --categorical legs -o zoo.dynpart`
+
     `dynpart fit silhouettes/ --size 100x100 -k 50 --neighbours -o shapes.dynpart`
 
     `dynpart fit train.npy --valid test.npy -k 100 -o digits.dynpart --resume`
     """
-    from dynpart.cli._shared import parsed_size, read_rows, say
+    from dynpart.cli._shared import as_numbers, parsed_size, read_rows, say, say_gaps
     from dynpart.estimator import DynamicPartitionModel
     from dynpart.persistence import save
+    from dynpart.tables.variables import said_kinds, understood, variables_of
+    from dynpart.validation import check_limits
 
+    check_limits(n_experts, n_active=n_active, max_active=max_active)
     _check_output(output, force)
     checkpoint = _checkpoint(output, resume, force)
-    table = read_rows(data, array=array, drop=drop, size=parsed_size(size), binary=binary)
+    if starts is not None:
+        say("Note: --starts is called --n-init now")
+        n_init = starts
+    if keep and weight is not None:
+        keep = [*keep, weight]
+    kinds = {"categorical": categorical, "count": count, "real": real, "binary": binary}
+    levels = [name for names in categorical or () for name in (names, *names.split(","))]
+    content = Content(array, keep, drop, header, label_column, no_labels, unknown, levels)
+    if valid is not None:
+        _check_source(valid)
+    table, weights = read_rows(
+        data, content, size=parsed_size(size), binary=black_white, weight=weight
+    )
+    said = said_kinds(data, table, kinds)
+    table, others = variables_of(table, said)
+    held_out = None if valid is None else _read_valid(valid, content, table, weight)
+    _check_memory(n_experts, table)
     model = DynamicPartitionModel(
         n_experts,
         family=str(family),
+        columns=said or None,
+        **_said(unknown=None if unknown is None else str(unknown)),
         max_iter=max_iter,
         n_init=n_init,
         max_active=max_active,
         n_active=n_active,
+        **_said(n_starts=n_starts, n_swaps=n_swaps),
+        amplitude=None if amplitude is None else str(amplitude),
         connectivity=_graph(table) if neighbours else None,
         random_state=seed,
-        verbose=0 if quiet else 1,
+        verbose=0 if quiet else 2 if verbose else 1,
     )
+    rows: Any = table.values
+    if _in_columns(table):
+        rows = table.coded()
+        schema, table = _judged_table(model, table)
+        if not quiet:
+            say("\n".join(understood(table, schema, others)))
+    if not quiet:
+        say_gaps(table, data)
     begun = time.monotonic()
-    _learn(model, table.values, checkpoint)
+    _learn(model, rows, weights, checkpoint, resume)
     seconds = time.monotonic() - begun
     model.verbose = 0
-    if table.names is not None:
-        model.feature_names_in_ = _names(table)
     if table.image_shape is not None:
         model.image_shape_ = table.image_shape
     save(model, output, overwrite=force)
     checkpoint.unlink(missing_ok=True)
     if not quiet:
+        say(_found(model, table, weights, data, output))
+    if verbose:
         n_rows, n_features = table.values.shape
         say(f"{output}: {n_experts} {model.family_.name} experts, learnt in {seconds:.1f} s")
-        say(f"  {data}: {_judged(model, table)} ({n_rows} rows of {n_features} variables)")
-    if valid is not None:
-        from dynpart.cli._shared import read_rows_for
+        say(f"  {data}: {_judged(model, table, weights)} ({n_rows} rows of {n_features} variables)")
+    if held_out is not None and valid is not None:
+        held, held_weights = held_out
+        held = as_numbers(held, model.schema_, valid, "missing")
+        if verbose:
+            say(f"  {valid}: {_judged(model, held, held_weights)} ({len(held.values)} rows)")
+        say(f"{valid}: {_worth(model, held, held_weights)}")
 
-        held_out = read_rows_for(model, valid, array=array, drop=drop)
-        typer.echo(f"  {valid}: {_judged(model, held_out)} ({len(held_out.values)} rows)", err=True)
+
+def _judged_table(model: DynamicPartitionModel, table: Table) -> tuple[Schema, Table]:
+    """What the columns are, and the table as numbers with levels by their indices."""
+    from dataclasses import replace
+
+    from dynpart.levels import encoded
+
+    schema = model.judge(table.coded())
+    return schema, replace(table, values=encoded(table.coded(), schema), words=None)
 
 
-def _learn(model: DynamicPartitionModel, values: Any, checkpoint: Path) -> None:
+def _in_columns(table: Table) -> bool:
+    """Whether columns are judged one by one: they have names or texts, and are no pixels."""
+    return table.image_shape is None and (table.names is not None or table.words is not None)
+
+
+def _said(**parameters: Any) -> dict[str, Any]:
+    """Parameters that were given."""
+    return {name: value for name, value in parameters.items() if value is not None}
+
+
+def _weighted(weights: NDArray[np.float64] | None) -> dict[str, Any]:
+    """The rows' weights as an argument, where there are any."""
+    return {} if weights is None else {"sample_weight": weights}
+
+
+def _check_source(valid: str) -> None:
+    """A file that is needed in the end must be there in the beginning."""
+    if valid != "-" and not Path(valid).exists():
+        raise FileNotFoundError(2, "No such file or directory", valid)
+
+
+def _read_valid(
+    valid: str, content: Content, table: Table, weight: str | None
+) -> tuple[Table, NDArray[np.float64] | None]:
+    """Rows to judge by, as the rows to learn from are, and their weights if they have any."""
+    from dynpart.cli._shared import read_rows_like, row_weights, say
+    from dynpart.schema import Schema
+    from dynpart.tables import is_binary
+
+    known = Schema(("real",) * table.values.shape[1], table.names, table.image_shape)
+    whole, rows = read_rows_like(valid, content, known, binary=is_binary(table.values, gaps=True))
+    if weight is None:
+        return rows, None
+    if weight not in (whole.names or ()):
+        say(f"{valid}: has no column {weight!r}; all its rows count the same")
+        return rows, None
+    return rows, row_weights(whole, weight, valid)
+
+
+def _check_memory(n_experts: int, table: Table) -> None:
+    """Refuse a model that would not fit: opinions, expertise, and sums for both."""
+    from dynpart.tables.limits import check_room
+
+    n_features = table.values.shape[1]
+    check_room(
+        8 * 10 * n_experts * n_features,
+        f"learning {n_experts:,} experts on {n_features:,} variables",
+    )
+
+
+def _learn(
+    model: DynamicPartitionModel,
+    values: NDArray[Any],
+    weights: NDArray[np.float64] | None,
+    checkpoint: Path,
+    resume: bool,
+) -> None:
     """Fit, and say how to go on if it is interrupted."""
     from dynpart.cli._shared import say, warnings_in_words
 
-    if checkpoint.exists():
+    if resume and checkpoint.exists():
         say(f"{checkpoint}: going on from here")
     try:
         with warnings_in_words():
-            model.fit(values, checkpoint=checkpoint, every=SECONDS_BETWEEN_CHECKPOINTS)
+            model.fit(
+                values,
+                checkpoint=checkpoint,
+                every=SECONDS_BETWEEN_CHECKPOINTS,
+                resume=resume,
+                **_weighted(weights),
+            )
     except KeyboardInterrupt:
         if checkpoint.exists():
             say(f"{checkpoint}: keeps what was learnt; the same command with --resume goes on")
@@ -132,8 +329,9 @@ def _learn(model: DynamicPartitionModel, values: Any, checkpoint: Path) -> None:
 
 
 def _check_output(output: Path, force: bool) -> None:
-    if output.is_dir():
-        raise IsADirectoryError(21, "is a folder, not a file", str(output))
+    from dynpart.atomic import check_target
+
+    check_target(output)
     if not output.parent.is_dir():
         raise FileNotFoundError(2, "there is no such folder", str(output.parent))
     if output.exists() and not force:
@@ -141,16 +339,17 @@ def _check_output(output: Path, force: bool) -> None:
 
 
 def _checkpoint(output: Path, resume: bool, force: bool) -> Path:
-    """Where the state of learning is kept; one that is left over must not be lost by accident."""
+    """Where the state of learning is kept; one that is left over must not be lost by accident.
+
+    With --force it is replaced when the new fit has begun.
+    """
     path = output.with_name(output.name + ".checkpoint")
-    if path.exists() and not resume:
-        if not force:
-            raise FileExistsError(
-                17,
-                "is left of an interrupted fit; --resume goes on, --force starts anew",
-                str(path),
-            )
-        path.unlink()
+    if path.exists() and not (resume or force):
+        raise FileExistsError(
+            17,
+            "is left of an interrupted fit; --resume goes on, --force starts anew",
+            str(path),
+        )
     return path
 
 
@@ -163,25 +362,89 @@ def _graph(table: Table) -> Any:
     return grid_to_graph(*table.image_shape)
 
 
-def _names(table: Table) -> Any:
+def _found(
+    model: DynamicPartitionModel,
+    table: Table,
+    weights: NDArray[np.float64] | None,
+    data: str,
+    output: Path,
+) -> str:
+    """What was found in three lines: experts, what they are worth, what to type next."""
+    import shlex
+
     import numpy as np
 
-    return np.asarray(table.names, dtype=object)
+    from dynpart.cli._shared import nameless
+
+    codes = nameless(model).transform(table.values)
+    per_row = np.average(codes.sum(axis=1), weights=weights)
+    experts = f"{model.n_experts} experts" if model.n_experts > 1 else "One expert"
+    n_rows, n_features = table.values.shape
+    unit = "variables" if table.image_shape is None else "pixels"
+    model_file, rows = shlex.quote(str(output)), shlex.quote(data)
+    return (
+        f"{experts} found in {n_rows:,} rows of {n_features:,} {unit}; a row is explained by "
+        f"{per_row:.1f} of them.\n"
+        f"{_worth(model, table, weights)}\n"
+        f"Next: dynpart describe {model_file} {rows}   (or: explain ... --row 0, report ...)"
+    )
 
 
-def _judged(model: DynamicPartitionModel, table: Table) -> str:
-    """How good the model is on some rows, in words."""
+def _worth(model: DynamicPartitionModel, table: Table, weights: NDArray[np.float64] | None) -> str:
+    """What experts save on some rows, beside columns on their own, in words."""
+    import numpy as np
+
+    from dynpart.cli._shared import nameless
+    from dynpart.describing import saving_in_words
+
+    plain = nameless(model)
+    usual = np.average(plain.independent_scores(table.values), weights=weights)
+    saved = plain.score(table.values, **_weighted(weights)) - usual
+    return saving_in_words(float(saved / np.log(2)))
+
+
+def _judged(model: DynamicPartitionModel, table: Table, weights: NDArray[np.float64] | None) -> str:
+    """How good the model is on some rows, in words; by what was observed of them."""
     import numpy as np
 
     from dynpart.cli._shared import nameless
 
     plain = nameless(model)
     codes = plain.transform(table.values)
-    composed = plain.inverse_transform(codes)
+    composed = plain.inverse_transform(codes, plain.amplitudes(table.values, codes))
+    counts = np.ones(len(codes)) if weights is None else weights
     values = np.asarray(table.values, dtype=np.float64)
-    if model.family_.name == "bernoulli":
-        error = f"{np.mean((composed > 0.5) != (values > 0.5)):.2%} of values wrong"
-    else:
-        error = f"RMSE {np.sqrt(np.mean((composed - values) ** 2)):.4g}"
-    active = codes.sum(axis=1).mean()
-    return f"{plain.score(table.values):.2f} nats a row, {active:.1f} experts active, {error}"
+    error = _misses(composed, values, counts, model.schema_.kinds)
+    score = plain.score(table.values, **_weighted(weights))
+    active = np.average(codes.sum(axis=1), weights=weights)
+    return f"{score:.2f} nats a row, {active:.1f} experts active, {error}"
+
+
+def _misses(
+    composed: NDArray[Any], values: NDArray[Any], counts: NDArray[Any], kinds: tuple[str, ...]
+) -> str:
+    """How often levels are wrong, and how far off numbers are; by what was observed."""
+    import numpy as np
+
+    discrete = np.isin(kinds, ("binary", "categorical"))
+    observed = ~np.isnan(values)
+    weight = counts[:, None] * observed
+
+    def mean(miss: NDArray[Any], columns: NDArray[np.bool_]) -> float | None:
+        total = weight[:, columns].sum()
+        if not total:
+            return None
+        return float((np.where(observed, miss, 0) * weight)[:, columns].sum() / total)
+
+    wrong = mean(np.round(composed) != values, discrete)
+    squares = (composed - values) ** 2
+    if not discrete.any():
+        told = mean(squares, ~discrete)
+        return "no value observed" if told is None else f"RMSE {np.sqrt(told):.4g}"
+    shown = "no value observed" if wrong is None else f"{wrong:.2%} of values wrong"
+    if discrete.all():
+        return shown
+    deviation = np.nanstd(np.where(discrete, 0, values), axis=0)
+    scaled = mean(squares / np.where(deviation > 0, deviation, 1) ** 2, ~discrete)
+    far = "" if scaled is None else f", numbers off by {np.sqrt(scaled):.2f} standard deviations"
+    return f"{shown.replace('values', 'levels')}{far}"

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import Annotated, Any
 
 import typer
 
 from dynpart.cli._shared import ModelFile
+from dynpart.terminal import printable
+
+MOST_LINES = 30
+"""Experts, or types of rows, that are told one a line."""
 
 
 def command(
@@ -16,7 +21,10 @@ def command(
         bool, typer.Option("--json", help="Print JSON, for other programs.")
     ] = False,
 ) -> None:
-    """Tell what a model file holds: size, family, how it was learnt, how good it was.
+    """Tell what a model file holds: size, family, experts, how it was learnt, how good it was.
+
+    With a learnt prior over codes also the types of rows: how frequent each is, and which experts
+    are typically active in it.
 
     For example:
 
@@ -32,23 +40,29 @@ def command(
         return
     width = max(len(name) for name in facts)
     for name, value in facts.items():
-        typer.echo(f"{name.replace('_', ' '):<{width}}  {_worded(value)}")
+        title = name.replace("_", " ")
+        for line in _lines_of(name, value):
+            typer.echo(printable(f"{title:<{width}}  {line}"))
+            title = ""
 
 
 def _facts(fitted: Any, n_bytes: int) -> dict[str, Any]:
-    from dynpart.persistence._container import plain
+    from dynpart.storage import plain
 
-    shape = getattr(fitted, "image_shape_", None)
-    names = getattr(fitted, "feature_names_in_", None)
+    schema = fitted.schema_
     last = fitted.history_[-1] if fitted.history_ else None
     facts = {
         "family": fitted.family_.name,
         "n_experts": fitted.n_experts,
         "n_variables": fitted.n_features_in_,
-        "image_shape": None if shape is None else list(shape),
-        "names": None if names is None else [str(name) for name in names],
+        "image_shape": schema.to_json()["image_shape"],
+        "names": schema.to_json()["names"],
+        "variables": _variables(schema),
         "active_experts_a_row": round(float(fitted.activation_probabilities_.sum()), 2),
+        "experts": fitted.expert_names_,
         "busiest_expert": int(fitted.activation_probabilities_.argmax()),
+        "prior": _prior(fitted),
+        "types": _types(fitted),
         "n_iterations": fitted.n_iter_,
         "nats_a_row": None if last is None else round(float(last.joint), 3),
         "rows_in_last_iteration": None if last is None else last.n_rows,
@@ -56,6 +70,35 @@ def _facts(fitted: Any, n_bytes: int) -> dict[str, Any]:
         "bytes": n_bytes,
     }
     return plain({name: value for name, value in facts.items() if value is not None})
+
+
+def _variables(schema: Any) -> list[dict[str, Any]] | None:
+    """Name, kind and levels of each variable; None if all are of a kind, and have no levels."""
+    if schema.levels is None and len(set(schema.kinds)) == 1:
+        return None
+    facts = []
+    for d, kind in enumerate(schema.kinds):
+        levels = schema.levels_of(d)
+        one = {"name": schema.label(d), "kind": kind}
+        facts.append(one if levels is None else {**one, "levels": list(levels)})
+    return facts
+
+
+def _prior(fitted: Any) -> str:
+    """The prior over codes in words."""
+    prior = fitted.prior_
+    n_types, n_edges = prior.n_types, int((prior.parent >= 0).sum())
+    told = f"{n_types} types of rows" if n_types > 1 else "independent activations"
+    if n_edges:
+        edges = f"{n_edges} edges" if n_edges > 1 else "1 edge"
+        told = f"{told}, {edges} between experts" if n_types > 1 else f"a tree of {edges}"
+    return told if fitted.prior is not None else f"{told}, in scores alone"
+
+
+def _types(fitted: Any) -> list[dict[str, Any]] | None:
+    """Share and typically active experts of each type of row; None where all rows are of one."""
+    types = fitted.describe(top=1).types
+    return [dataclasses.asdict(kind) for kind in types] if len(types) > 1 else None
 
 
 def _changed(fitted: Any) -> dict[str, Any]:
@@ -70,10 +113,34 @@ def _changed(fitted: Any) -> dict[str, Any]:
     return changed
 
 
+def _variable(item: Any) -> str:
+    """A variable in short: its name, and its kind or levels."""
+    if not isinstance(item, dict):
+        return str(item)
+    return f"{item['name']} ({'/'.join(item.get('levels', [item['kind']])[:6])})"
+
+
+def _lines_of(name: str, value: Any) -> list[str]:
+    """A fact in one line; experts and types of rows one a line, since names have commas."""
+    from dynpart.describing import RowTypeSummary, type_in_words
+    from dynpart.naming import percent
+
+    if name == "experts":
+        lines = [f"{k}  {expert}" for k, expert in enumerate(value)]
+    elif name == "types":
+        types = [RowTypeSummary(**kind) for kind in value]
+        lines = [f"{percent(kind.share):>4}  {type_in_words(kind)}" for kind in types]
+    else:
+        return [_worded(value)]
+    if len(lines) > MOST_LINES:
+        return [*lines[:MOST_LINES], f"... ({len(lines)} in all)"]
+    return lines
+
+
 def _worded(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{name}={item!r}" for name, item in value.items()) or "all defaults"
     if isinstance(value, list):
-        shown = ", ".join(str(item) for item in value[:8])
+        shown = ", ".join(_variable(item) for item in value[:8])
         return shown if len(value) <= 8 else f"{shown}, ... ({len(value)} in all)"
     return f"{value:,}" if isinstance(value, int) else str(value)

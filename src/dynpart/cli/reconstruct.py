@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dynpart.cli._shared import ArrayName, DataFile, Drop, Force, ModelFile, TableOutput
+from dynpart.cli._shared import (
+    ArrayName,
+    Content,
+    DataFile,
+    Drop,
+    Force,
+    Header,
+    Keep,
+    LabelColumn,
+    ModelFile,
+    NoLabels,
+    NStarts,
+    NSwaps,
+    TableOutput,
+    Unknown,
+)
+
+TEXTS = (".csv", ".tsv", ".jsonl")
+TABLES = (*TEXTS, *(f"{ending}.gz" for ending in TEXTS), ".xlsx", ".parquet")
+"""Endings of tables whose names tell that they hold codes."""
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dynpart.estimator import DynamicPartitionModel
+    from dynpart.schema import Schema
 
 
 def command(
@@ -24,14 +45,21 @@ def command(
     codes: Annotated[
         bool, typer.Option("--codes", help="DATA holds codes, as `dynpart encode` writes them.")
     ] = False,
+    n_starts: NStarts = None,
+    n_swaps: NSwaps = None,
     array: ArrayName = None,
+    keep: Keep = None,
     drop: Drop = None,
+    header: Header = None,
+    label_column: LabelColumn = None,
+    no_labels: NoLabels = False,
+    unknown: Unknown = None,
     force: Force = False,
 ) -> None:
     """Reconstruct rows: compose the opinions of the active experts.
 
-    DATA holds rows, which are encoded first, or codes. A table with the columns expert0, expert1
-    and so on is taken for codes.
+    DATA holds rows, which are encoded first, or codes. A table with a column for each expert, as
+    `dynpart encode` writes them, in any order, is taken for codes: expert0, expert1_wet_sites, ...
 
     For example:
 
@@ -43,36 +71,63 @@ def command(
     """
     import numpy as np
 
-    from dynpart.cli._shared import nameless, open_model, say, variable_names
-    from dynpart.tables import write_table
-    from dynpart.tables._write import check_output
+    from dynpart.cli._shared import nameless, open_model, say
+    from dynpart.tables import check_output, write_table
 
     check_output(output, overwrite=force)
-    fitted = open_model(model)
+    fitted = open_model(model, n_starts=n_starts, n_swaps=n_swaps)
     plain = nameless(fitted)
-    H, labels = _codes(fitted, data, codes, array, drop)
-    values: NDArray[Any] = plain.partition(H) if owners else plain.inverse_transform(H)
-    if fitted.family_.name == "bernoulli" and not owners:
+    content = Content(array, keep, drop, header, label_column, no_labels, unknown)
+    H, told, labels = _codes(fitted, data, codes, content)
+    values: NDArray[Any] = plain.partition(H) if owners else plain.inverse_transform(H, told)
+    if fitted.family_.is_binary and not owners:
         values = np.round(values, 6)
-    write_table(output, values, variable_names(fitted), labels=labels, overwrite=force)
+    schema = fitted.schema_
+    words = None if owners else _words(schema)
+    if words is not None:
+        values = _likeliest(values, schema)
+    write_table(output, values, schema.labels(), labels=labels, words=words, overwrite=force)
     if output != "-":
         say(f"{output}: {len(values)} rows of {values.shape[1]} variables")
 
 
-def _codes(
-    fitted: DynamicPartitionModel,
-    data: str,
-    given: bool,
-    array: str | None,
-    drop: list[str] | None,
-) -> tuple[NDArray[Any], tuple[str, ...] | None]:
-    """Codes as they are, or of the rows that are."""
-    from dynpart.cli._shared import expert_names, nameless, read_rows_for
-    from dynpart.tables import read_table
+def _words(schema: Schema) -> list[tuple[str, ...] | None] | None:
+    """Levels of the variables that have names for them."""
+    return None if schema.levels is None else list(schema.levels)
 
-    if given or data.endswith((".csv", ".tsv", ".parquet")):
-        table = read_table(data, array=array, drop=drop or ())
-        if given or list(table.names or ()) == expert_names(fitted.n_experts):
-            return table.values, table.labels
-    table = read_rows_for(fitted, data, array=array, drop=drop)
-    return nameless(fitted).transform(table.values), table.labels
+
+def _likeliest(values: NDArray[Any], schema: Schema) -> NDArray[Any]:
+    """Values in which a binary variable whose levels have names is the likelier one."""
+    import numpy as np
+
+    named = [d for d in range(len(schema)) if schema.levels_of(d) is not None]
+    values = np.array(values)
+    values[:, named] = np.round(values[:, named])
+    return values
+
+
+def _codes(
+    fitted: DynamicPartitionModel, data: str, given: bool, content: Content
+) -> tuple[NDArray[Any], NDArray[Any] | None, tuple[str, ...] | None]:
+    """Codes as they are, or of the rows that are with their gains and offsets; and labels."""
+    from dynpart.cli._shared import in_order, nameless, read_rows_for
+    from dynpart.naming import expert_of_column
+    from dynpart.tables.gaps import refuse_gaps
+
+    experts = [f"expert{k}" for k in range(fitted.n_experts)]
+    if given or data.endswith(TABLES):
+        table = content.read(data)
+        if table.names is not None:
+            # Whatever an expert is called, its column begins with its number.
+            numbers = [expert_of_column(name) for name in table.names]
+            known = (f"expert{k}" if k is not None else "" for k in numbers)
+            plain = tuple(k or name for k, name in zip(known, table.names, strict=True))
+            table = replace(table, names=plain) if len(set(plain)) == len(plain) else table
+        if given or sorted(table.names or ()) == sorted(experts):
+            H = in_order(table, experts, data).values
+            refuse_gaps(data, H, experts, "a code is 0 or 1 for every expert")
+            return H, None, table.labels
+    table = read_rows_for(fitted, data, content)
+    plain = nameless(fitted)
+    H = plain.transform(table.values)
+    return H, plain.amplitudes(table.values, H), table.labels

@@ -3,11 +3,29 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dynpart.cli._shared import ArrayName, DataFile, Drop, Force, ModelFile
+from dynpart.cli._shared import (
+    ArrayName,
+    Content,
+    DataFile,
+    Drop,
+    Force,
+    Header,
+    Keep,
+    LabelColumn,
+    ModelFile,
+    NoLabels,
+    NStarts,
+    NSwaps,
+    Unknown,
+    whole,
+)
+
+if TYPE_CHECKING:
+    from dynpart.tables import Table
 
 
 def command(
@@ -20,14 +38,29 @@ def command(
         str | None, typer.Option("--title", help="Title of the page; the model's name by default.")
     ] = None,
     n_samples: Annotated[
-        int, typer.Option("--samples", min=1, help="Rows that can be picked on the page.")
+        int, typer.Option("--samples", parser=whole(1), help="Rows that can be picked on the page.")
     ] = 500,
     image: Annotated[
         str | None,
         typer.Option("--image", metavar="HxW", help="Show rows as images of this size."),
     ] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            "--by",
+            metavar="NAME",
+            help="Show experts against this column of DATA, which is no variable of the model.",
+        ),
+    ] = None,
+    n_starts: NStarts = None,
+    n_swaps: NSwaps = None,
     array: ArrayName = None,
+    keep: Keep = None,
     drop: Drop = None,
+    header: Header = None,
+    label_column: LabelColumn = None,
+    no_labels: NoLabels = False,
+    unknown: Unknown = None,
     force: Force = False,
 ) -> None:
     """Write an explorer: one HTML file, no server, no network, to open in any browser.
@@ -39,24 +72,46 @@ def command(
 
     `dynpart report sites.dynpart sites.csv -o sites.html`
 
+    `dynpart report sites.dynpart sites.csv --by habitat -o sites.html`
+
     `dynpart report digits.dynpart test.npy --image 28x28 --samples 200 -o digits.html`
     """
-    from dynpart.cli._shared import nameless, open_model, parsed_size, read_rows_for, say
+    from dynpart.cli._shared import nameless, open_model, parsed_size, read_table_for, say
     from dynpart.explorer import write_report
 
     if output.exists() and not force:
         raise FileExistsError(17, "exists already; --force overwrites it", str(output))
-    fitted = open_model(model)
-    table = read_rows_for(fitted, data, array=array, drop=drop)
+    shape = parsed_size(image, "--image")
+    fitted = open_model(model, n_starts=n_starts, n_swaps=n_swaps)
+    content = Content(array, keep, drop, header, label_column, no_labels, unknown)
+    whole, table = read_table_for(fitted, data, content)
+    against = {} if by is None else {"by": _column(whole, by, data), "by_name": by}
     n_bytes = write_report(
         nameless(fitted),
         table.values,
         output,
         overwrite=force,
-        names=getattr(fitted, "feature_names_in_", None),
+        names=fitted.schema_.names,
         labels=table.labels,
-        image_shape=parsed_size(image) or table.image_shape,
+        image_shape=shape or table.image_shape,
         title=title or model.stem,
         n_samples=n_samples,
+        **against,
     )
     say(f"{output}: {n_bytes / 1e6:.2f} MB; open it in a browser")
+
+
+def _column(table: Table, name: str, source: str) -> list[Any]:
+    """The values of a column: numbers, or texts; None where nothing was observed."""
+    import numpy as np
+
+    from dynpart.tables import TableError
+
+    if table.names is None or name not in table.names:
+        known = ", ".join(table.names or ()) or "no names"
+        raise TableError(f"{source} has no column {name!r} for --by; its columns are {known:.300}")
+    place = table.names.index(name)
+    values, words = table.values[:, place], table.words_of(place)
+    if words is None:
+        return [float(value) for value in values]
+    return [None if np.isnan(value) else words[int(value)] for value in values]

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from dynpart.cli._shared import whole
+
 NAMES = ("synthetic", "mnist", "horses", "motorcycles")
 
 
@@ -22,7 +24,7 @@ def command(
         Path | None,
         typer.Option(help="Markdown file to write.", show_default="reproduction.md in --out"),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the random starts.")] = 0,
+    seed: Annotated[int, typer.Option(parser=whole(0), help="Seed of the random starts.")] = 0,
     engine: Annotated[str, typer.Option(help="Engine of the estimator.")] = "auto",
     fresh: Annotated[bool, typer.Option("--fresh", help="Learn again what is kept.")] = False,
 ) -> None:

@@ -1,0 +1,292 @@
+"""Raw tables go in at the first try: no option, no traceback, and levels are spoken throughout."""
+
+import csv
+import gzip
+import io
+import json
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from dynpart import load
+from dynpart.cli import app
+
+
+def run(*arguments, status=0, stdin=None):
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments], input=stdin)
+    assert result.exit_code == status, (result.stderr, result.exception)
+    return result
+
+
+def rows_of(text):
+    return list(csv.reader(io.StringIO(text)))
+
+
+def repeated(head, *rows, n=5):
+    """A table with these rows several times."""
+    return "\n".join([head, *(rows * n)]) + "\n"
+
+
+PENGUINS = repeated(
+    "species,island,bill_length_mm,body_mass_g,sex",
+    "Adelie,Torgersen,39.1,3750,male",
+    "Adelie,Biscoe,40.3,3250,female",
+    "Adelie,Torgersen,NA,NA,NA",
+    "Gentoo,Biscoe,50,5700,male",
+    "Gentoo,Biscoe,46.1,4500,female",
+    "Chinstrap,Dream,46.5,3500,female",
+)
+TABLES = {
+    "penguins": (PENGUINS, "categorical categorical real real categorical"),
+    "questionnaire": (
+        repeated(
+            "q1,q2,q3,comment",
+            "agree,Yes,1,n/a",
+            "disagree,No,5,N/A",
+            "neutral,,3,",
+            "agree,Yes,2,good",
+            ",No,4,bad",
+        ),
+        "categorical binary real categorical",
+    ),
+    "counts": (repeated("oak,elm,ash", "0,3,12", "5,0,1", "0,0,7"), "real real real"),
+    "quoted": (repeated('"a","b"', '"1","x"', '"2.5","y"'), "real categorical"),
+    "flags": (repeated("a,b", "TRUE,false", "FALSE,True", "NA,true"), "binary binary"),
+    "unicode": (repeated("größe,цвет", "klein,красный", "groß,синий"), "categorical categorical"),
+    "one column": (repeated("colour", "red", "blue", "", "red"), "categorical"),
+    "constant": (repeated("country,n", "here,1", "here,2.5"), "categorical real"),
+    "codes": (repeated("code,n", "01,1.5", "02,2.5", "A1,3.5"), "categorical real"),
+    "semicolons": (repeated("a;b", "1,5;x", "2,5;y"), "real categorical"),
+    "guarded": (repeated("a,b", "'=1+1,1.5", "'-x,2.5"), "categorical real"),
+    "ages": (repeated("age,n", "18-25,1.5", "26-35,2", "65+,3"), "categorical real"),
+}
+
+
+@pytest.fixture(params=TABLES)
+def table(request, tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text(TABLES[request.param][0], encoding="utf-8")
+    return path, TABLES[request.param][1].split()
+
+
+@pytest.mark.filterwarnings("ignore:.* no observed value:UserWarning")
+def test_every_command_works_at_the_first_try(table, tmp_path):
+    path, kinds = table
+    model = tmp_path / "m.dynpart"
+    told = run("fit", path, "-k", 3, "--iterations", 3, "-o", model).stderr
+    assert list(load(model).schema_.kinds) == kinds
+    for line in told.splitlines()[1 : 1 + len(kinds)]:
+        assert any(kind in line for kind in kinds)
+    run("info", model)
+    run("explain", model, path, "--row", 1)
+    run("report", model, path, "-o", tmp_path / "r.html")
+    n_rows = len(run("encode", model, path).stdout.splitlines())
+    for command in ("reconstruct", "impute", "score"):
+        assert len(run(command, model, path).stdout.splitlines()) == n_rows, command
+    drawn = rows_of(run("sample", model, "-n", 7).stdout)
+    assert len(drawn) == 8
+    assert drawn[0] == rows_of(run("impute", model, path).stdout)[0]
+
+
+@pytest.fixture(scope="module")
+def penguins(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("penguins")
+    (folder / "p.csv").write_text(PENGUINS)
+    run("fit", folder / "p.csv", "-k", 4, "--iterations", 8, "-o", folder / "m.dynpart")
+    return folder
+
+
+def test_fit_says_what_it_understood(penguins, tmp_path):
+    told = run("fit", penguins / "p.csv", "-k", 2, "--iterations", 2, "-o", tmp_path / "m").stderr
+    lines = [line.split() for line in told.splitlines()]
+    assert ["column", "kind", "levels", "or", "range", "missing"] in lines
+    assert ["species", "categorical", "3:", "Adelie,", "Gentoo,", "Chinstrap"] in lines
+    assert ["bill_length_mm", "real", "39.1", "to", "50", "5"] in lines
+    quiet = run("fit", penguins / "p.csv", "-k", 2, "--iterations", 2, "-q", "-o", tmp_path / "q")
+    assert "species" not in quiet.stderr
+
+
+def test_results_speak_levels(penguins):
+    model, data = penguins / "m.dynpart", penguins / "p.csv"
+    whole = rows_of(run("impute", model, data).stdout)
+    given = rows_of(PENGUINS)
+    assert whole[0] == given[0]
+    for filled, row in zip(whole[1:], given[1:], strict=True):
+        assert filled[4] in ("male", "female")
+        assert float(filled[2]) > 30
+        known = [cell for cell in row if cell != "NA"]
+        assert [_plain(cell) for cell in filled[: len(known)]] == [_plain(cell) for cell in known]
+    composed = rows_of(run("reconstruct", model, data).stdout)
+    assert {row[0] for row in composed[1:]} <= {"Adelie", "Gentoo", "Chinstrap"}
+    drawn = rows_of(run("sample", model, "-n", 20, "--seed", 1).stdout)
+    assert {row[1] for row in drawn[1:]} <= {"Torgersen", "Biscoe", "Dream"}
+    assert run("sample", model, "--seed", 1).stdout == run("sample", model, "--seed", 1).stdout
+    facts = json.loads(run("info", model, "--json").stdout)
+    assert facts["variables"][0] == {
+        "name": "species",
+        "kind": "categorical",
+        "levels": ["Adelie", "Chinstrap", "Gentoo"],
+    }
+
+
+def _plain(cell):
+    try:
+        return float(cell)
+    except ValueError:
+        return cell
+
+
+def test_scores_rank_rows_and_name_what_surprises(penguins, tmp_path):
+    odd = tmp_path / "odd.csv"
+    odd.write_text(PENGUINS + "Gentoo,Biscoe,50,2000,male\n")
+    rows = rows_of(run("score", penguins / "m.dynpart", odd, "--top", 2).stdout)
+    assert rows[0] == ["number", "log_likelihood", "rank", "surprising"]
+    assert (rows[1][0], rows[1][2]) == ("30", "1")
+    assert "body_mass_g = 2000" in rows[1][3]
+    assert len(rows) == 3
+    whole = rows_of(run("score", penguins / "m.dynpart", odd, "--columns").stdout)
+    assert whole[0][4:] == [f"surprise of {name}" for name in rows_of(PENGUINS)[0]]
+    likelihoods = [float(row[1]) for row in whole[1:]]
+    order = np.argsort(likelihoods, kind="stable")
+    assert [int(whole[1 + i][2]) for i in order] == list(range(1, 32))
+
+
+def test_kinds_can_be_said(tmp_path):
+    (tmp_path / "t.csv").write_text(
+        repeated("legs,visits,day,w", "0,3,2020-01-01,1", "4,0,2020-01-02,2", "2,1,,1")
+    )
+    fit = ("fit", tmp_path / "t.csv", "-k", 2, "--iterations", 2, "-o", tmp_path / "m.dynpart")
+    result = run(*fit, status=2)
+    assert "row 0 (line 2), column 'day' is '2020-01-01', a date" in result.stderr
+    assert "--drop 'day'" in result.stderr
+    assert "--categorical 'day'" in result.stderr
+    run(*fit, "--categorical", "legs,day", "--count", "visits", "--weight", "w")
+    schema = load(tmp_path / "m.dynpart").schema_
+    assert schema.kinds == ("categorical", "count", "categorical")
+    assert schema.levels_of(0) == ("0", "2", "4")
+    assert schema.levels_of(2) == ("2020-01-01", "2020-01-02")
+    for option, message in [
+        (("--count", "nothing", "--drop", "day"), "no column named 'nothing'"),
+        (("--binary", "legs", "--drop", "day"), "0 or 1"),
+        (("--real", "legs", "--count", "legs", "--drop", "day"), "both"),
+    ]:
+        assert message in run(*fit, *option, "--force", status=2).stderr
+
+
+def test_texts_that_tell_rows_apart_are_labels_or_left_out(tmp_path):
+    rng = np.random.default_rng(0)
+    lines = [f"{rng.integers(0, 2)},name {i},ticket {i},{rng.random():.3f}" for i in range(30)]
+    (tmp_path / "t.csv").write_text("\n".join(["survived,name,ticket,fare", *lines]) + "\n")
+    model = tmp_path / "m.dynpart"
+    told = run("fit", tmp_path / "t.csv", "-k", 2, "--iterations", 2, "-o", model).stderr
+    assert load(model).schema_.names == ("survived", "fare")
+    assert "number of the row" not in told
+    assert "labels of rows: 30 different texts in 30 rows" in told
+    assert "left out: 30 different texts in 30 rows" in told
+    run("explain", model, tmp_path / "t.csv", "--row", 0)
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        (("45%", "50%"), "is '45%', not a plain number"),
+        (('"3,5"', '"4,5"'), "is '3,5', not a plain number"),
+        (("2020-01-01", "2021-02-03"), "a date"),
+        (("#DIV/0!", "3"), "is '#DIV/0!', not a number"),
+        (("-", "3"), "leave the cell empty"),
+    ],
+)
+def test_what_is_no_level_is_refused_with_its_place(tmp_path, cells, message):
+    (tmp_path / "t.csv").write_text(repeated("b,a", *(f"{i}.5,{c}" for i, c in enumerate(cells))))
+    told = run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", status=2).stderr
+    assert message in told
+    assert "row 0 (line 2), column 'a'" in told
+
+
+def test_a_text_far_down_is_found(tmp_path):
+    numbers = [f"{i % 5},{i}" for i in range(3000)]
+    numbers[2500] = "many,2500"
+    (tmp_path / "t.csv").write_text("\n".join(["a,b", *numbers]) + "\n")
+    model = tmp_path / "m.dynpart"
+    run("fit", tmp_path / "t.csv", "-k", 2, "--iterations", 2, "-o", model)
+    assert load(model).schema_.levels_of(0) == ("0", "1", "2", "3", "4", "many")
+
+
+def test_unknown_levels_are_errors_or_missing(penguins):
+    row = "species,island,bill_length_mm,body_mass_g,sex\nMacaroni,Dream,46,3500,female\n"
+    model = penguins / "m.dynpart"
+    told = run("encode", model, "-", stdin=row, status=2).stderr
+    assert "standard input holds 'Macaroni' in row 0" in told
+    assert "column 'species'" in told
+    assert "--unknown missing" in told
+    run("encode", model, "-", "--unknown", "missing", stdin=row)
+    assert "--unknown missing" in run("describe", model, "-", stdin=row, status=2).stderr
+    run("describe", model, "-", "--unknown", "missing", stdin=row)
+    text = row.replace("46,3500", "long,3500").replace("Macaroni", "Gentoo")
+    assert "column 'bill_length_mm'" in run("encode", model, "-", stdin=text, status=2).stderr
+
+
+def test_other_columns_of_new_data_may_hold_anything(penguins, tmp_path):
+    lines = PENGUINS.splitlines()
+    new = [f"day,{lines[0]},note", *(f"2020-01-0{i},{row},45%" for i, row in enumerate(lines[1:7]))]
+    (tmp_path / "n.csv").write_text("\n".join(new) + "\n")
+    rows = rows_of(run("impute", penguins / "m.dynpart", tmp_path / "n.csv").stdout)
+    assert rows[1][-1] == "45%"
+    run("encode", penguins / "m.dynpart", tmp_path / "n.csv")
+
+
+def test_the_same_table_in_other_files(penguins, tmp_path):
+    pd = pytest.importorskip("pandas")
+    frame = pd.read_csv(io.StringIO(PENGUINS))
+    with gzip.open(tmp_path / "p.csv.gz", "wt") as file:
+        file.write(PENGUINS)
+    frame.to_json(tmp_path / "p.jsonl", orient="records", lines=True)
+    frame.to_excel(tmp_path / "p.xlsx", index=False)
+    frame.astype({"species": "category"}).to_parquet(tmp_path / "p.parquet", index=False)
+    model = penguins / "m.dynpart"
+    expected = run("score", model, penguins / "p.csv").stdout
+    for name in ("p.csv.gz", "p.jsonl", "p.xlsx", "p.parquet"):
+        assert run("score", model, tmp_path / name).stdout == expected, name
+        made = tmp_path / f"{name}.dynpart"
+        run("fit", tmp_path / name, "-k", 2, "--iterations", 2, "-o", made)
+        assert load(made).schema_.kinds == load(model).schema_.kinds
+    assert run("score", model, "-", stdin=PENGUINS).stdout == expected
+    target = tmp_path / "out.parquet"
+    run("impute", model, penguins / "p.csv", "-o", target)
+    assert set(pd.read_parquet(target)["sex"]) == {"male", "female"}
+    told = run("impute", model, penguins / "p.csv", "-o", tmp_path / "x.npy", status=2).stderr
+    assert "write .csv" in told
+
+
+def test_rows_to_judge_by_may_have_other_levels(penguins, tmp_path):
+    (tmp_path / "v.csv").write_text(PENGUINS.replace("Chinstrap", "Macaroni"))
+    told = run(
+        "fit",
+        penguins / "p.csv",
+        "--valid",
+        tmp_path / "v.csv",
+        "-k",
+        2,
+        "--iterations",
+        2,
+        "-o",
+        tmp_path / "m.dynpart",
+    ).stderr
+    assert "v.csv: A row" in told.splitlines()[-1]
+
+
+def test_score_tells_what_the_model_saves(penguins, tmp_path):
+    model, data = penguins / "m.dynpart", penguins / "p.csv"
+    told = run("describe", model, data, "--json").stdout
+    bits, usual = (json.loads(told)[name] for name in ("bits", "baseline_bits"))
+    summary = (
+        f"30 rows, {-bits * np.log(2):.2f} nats a row on average; "
+        f"independent columns {-usual * np.log(2):.2f}. "
+        f"A row is told in {usual - bits:.1f} bits less"
+    )
+    assert run("score", model, data).stderr.splitlines()[-1].startswith(summary)
+    out = tmp_path / "s.csv"
+    said = run("score", model, data, "--top", 2, "-o", out).stderr.splitlines()
+    assert said[-2] == f"{out}: 2 rows"
+    assert said[-1].startswith(summary)
