@@ -31,7 +31,8 @@ def test_binary_rows_are_measured_by_wrong_pixels_and_bits(model):
 
 
 def test_gray_rows_are_measured_by_rmse_and_bits_of_256_levels():
-    X = np.random.RandomState(0).uniform(size=(40, 6))
+    X = 0.2 + 0.6 * np.tile(make_pairs(3), (5, 1))
+    X += np.random.RandomState(0).uniform(-0.2, 0.2, size=X.shape)
     model = DynamicPartitionModel(3, max_iter=4, random_state=0).fit(X)
     result = measure(model, X, NO_TIME)
     composed = model.inverse_transform(model.transform(X))

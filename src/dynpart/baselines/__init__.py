@@ -13,6 +13,7 @@ from dynpart.baselines.dynamic import DynamicPartition
 from dynpart.baselines.linear import PrincipalComponents, SparseDictionary
 from dynpart.baselines.mixture import KMeansCodes, Mixture
 from dynpart.baselines.partition import FixedPartition, block_cells, grid_cells
+from dynpart.baselines.shape import ShapeBoltzmannMachine
 from dynpart.baselines.tracking import (
     SegmentedSequence,
     believed_right,
@@ -34,6 +35,7 @@ __all__ = [
     "Mixture",
     "PrincipalComponents",
     "SegmentedSequence",
+    "ShapeBoltzmannMachine",
     "SparseDictionary",
     "believed_right",
     "block_cells",

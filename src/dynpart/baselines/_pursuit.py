@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from dynpart.compiled import compiled
 
 Array = NDArray[np.float64]
 
@@ -24,7 +25,7 @@ MARGIN = 1e-3  # nats a unit must gain beyond its cost, as in our own pursuit
 # One function per rule, each slicing its own blocks: only so does the compiler vectorise.
 
 
-@njit(cache=True, fastmath=True)
+@compiled(fastmath=True)
 def _score_max(x, a, unit, limit):  # type: ignore[no-untyped-def]
     total = 0.0
     for lo in range(0, len(x), BLOCK):
@@ -39,7 +40,7 @@ def _score_max(x, a, unit, limit):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(cache=True, fastmath=True)
+@compiled(fastmath=True)
 def _score_max_min(x, a, b, unit, limit):  # type: ignore[no-untyped-def]
     total = 0.0
     for lo in range(0, len(x), BLOCK):
@@ -56,7 +57,7 @@ def _score_max_min(x, a, b, unit, limit):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(cache=True, fastmath=True)
+@compiled(fastmath=True)
 def _score_log_odds(x, a, unit, limit):  # type: ignore[no-untyped-def]
     total = 0.0
     for lo in range(0, len(x), BLOCK):
@@ -71,7 +72,7 @@ def _score_log_odds(x, a, unit, limit):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(cache=True, fastmath=True)
+@compiled(fastmath=True)
 def _score_equal(x, a, unit, count, limit):  # type: ignore[no-untyped-def]
     total = 0.0
     share = 1.0 / (count + 1.0)
@@ -86,7 +87,7 @@ def _score_equal(x, a, unit, count, limit):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(cache=True)
+@compiled
 def _score(rule, x, a, b, unit, count, limit):  # type: ignore[no-untyped-def]
     """Log-likelihood of a row once `unit` joins the state (a, b, count)."""
     if rule == MAX:
@@ -98,7 +99,7 @@ def _score(rule, x, a, b, unit, count, limit):  # type: ignore[no-untyped-def]
     return _score_equal(x, a, unit, count, limit)
 
 
-@njit(cache=True)
+@compiled
 def _join(rule, a, b, unit):  # type: ignore[no-untyped-def]
     """Let `unit` join the state, in place."""
     for d in range(len(unit)):
@@ -113,7 +114,7 @@ def _join(rule, a, b, unit):  # type: ignore[no-untyped-def]
             a[d] += unit[d]
 
 
-@njit(cache=True)
+@compiled
 def _pursue_row(rule, x, units, start_a, start_b, silent, cost, limit, fewest, place, order):  # type: ignore[no-untyped-def]
     """Code of one row, begun with the unit in this place of the order of gains."""
     a, b = start_a.copy(), start_b.copy()
@@ -137,7 +138,7 @@ def _pursue_row(rule, x, units, start_a, start_b, silent, cost, limit, fewest, p
     return current
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _pursue(rule, X, units, start_a, start_b, silent, cost, limit, fewest, most, n_starts):  # type: ignore[no-untyped-def]
     n_rows = len(X)
     order = np.full((n_rows, most), -1, dtype=np.int32)

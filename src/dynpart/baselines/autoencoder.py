@@ -150,12 +150,12 @@ class Autoencoder(Baseline):
         return expit(out) if self.binary_ else out
 
 
-def require_torch():  # type: ignore[no-untyped-def]
-    """Import torch, or say in one line how to get it."""
+def require_torch(who: str = "the autoencoder"):  # type: ignore[no-untyped-def]
+    """Import torch, or say in one line who needs it and how to get it."""
     try:
         import torch
     except ImportError:
         raise ImportError(
-            "the autoencoder needs torch, which is not installed: pip install 'dynpart[gpu]'"
+            f"{who} needs torch, which is not installed: pip install 'dynpart[gpu]'"
         ) from None
     return torch

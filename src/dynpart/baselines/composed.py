@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from dynpart.baselines._base import Array, Baseline
 from dynpart.baselines._pursuit import LIMIT
 from dynpart.baselines._rules import CLIP, RULES, clipped
-from dynpart.families._bernoulli import SURE
+from dynpart.families import SURE
 
 LIMITS = {"likelihood": LIMIT, "reconstruction": SURE / (1 - SURE)}
 """Odds further from one than this count as if they were not when rows are encoded."""

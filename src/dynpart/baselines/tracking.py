@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from dynpart.composition import expertise_ranks
 from dynpart.engines import Codes, Experts, make_engine
 from dynpart.families import Bernoulli
+from dynpart.rows import Rows
 
 Array = NDArray[np.float64]
 
@@ -102,9 +103,9 @@ def learn_expertise(X: NDArray, opinions: Array, *, n_iter: int = 15) -> Array:
     eta = Bernoulli().constrain(opinions[None])
     experts = Experts(Bernoulli(), eta, np.zeros(opinions.shape))
     everyone = np.tile(np.arange(len(opinions), dtype=np.int32), (len(X), 1))
-    codes = Codes(everyone, np.zeros(len(X)))
+    codes, rows = Codes(everyone, np.zeros(len(X))), Rows.of(X, experts.family)
     for _ in range(n_iter):
-        evidence = engine.gradient_sums(X, experts, codes)
+        evidence = engine.gradient_sums(rows, experts, codes)
         z = evidence.first / np.sqrt(np.maximum(evidence.second, 1e-12))
         moves = np.clip(z / CERTAINTY, -1, 1)
         experts = Experts(experts.family, eta, experts.log2_expertise + moves)

@@ -2,6 +2,9 @@
 
 `problems` are the data, `contestants` the models, `scores` the measures; `runner` brings them
 together and keeps the results, `report` and `document` write them down, `figures` draw them.
+For cells that are hidden and filled in, `gaps` are the data, `imputers` the methods and
+`imputation` is the runner. For unseen rows of tables, `densities` are data and methods, `unseen` is
+the runner and `unseen_report` writes them down.
 """
 
 from dynpart.comparison.contestants import CONTESTANTS, Contestant, ours

@@ -8,19 +8,33 @@ from pathlib import Path
 from rich.console import Console
 
 from dynpart.comparison.contestants import CONTESTANTS
-from dynpart.comparison.document import write_document
+from dynpart.comparison.densities import DENSITY_METHODS, MIXED_TABLES
+from dynpart.comparison.document import by_table, write_document
+from dynpart.comparison.gaps import GAP_TABLES
+from dynpart.comparison.imputation import ImputationResult, load_imputations, run_imputation
+from dynpart.comparison.imputers import IMPUTERS
 from dynpart.comparison.problems import PROBLEMS, load_problem
 from dynpart.comparison.report import (
     findings,
+    imputation_findings,
+    imputation_table,
     rows_of,
+    shapes_table,
     table_of,
     terminal_table,
     tracking_table,
 )
 from dynpart.comparison.runner import load_results, run
+from dynpart.comparison.shapes import SHAPE_CONTESTANTS, ShapeResult, load_shapes, run_shapes
 from dynpart.comparison.tracking import track
+from dynpart.comparison.unseen import UnseenResult, load_unseen, run_unseen
+from dynpart.comparison.unseen_report import unseen_by_table, unseen_findings, unseen_table
 
 TRACKING = "tracking"
+IMPUTATION = "imputation"
+SHAPES = "shapes"
+TABLES = "tables"
+OTHERS = (TRACKING, IMPUTATION, SHAPES, TABLES)
 TRACKING_SEEDS = range(20)
 
 
@@ -42,16 +56,16 @@ def compare(
     Parameters
     ----------
     names : sequence of str
-        Problems, or "tracking".
+        Problems, "tracking", "imputation", "shapes" or "tables".
     folder : Path
         Where results, templates and figures are kept.
     seeds : sequence of int
     document : Path
         The Markdown file to write.
     models : sequence of str, optional
-        Names of contestants; by default all.
+        Names of contestants, of imputers, of models of shapes or of tables; by default all.
     redo : sequence of str
-        Contestants to compute afresh.
+        The same, to be computed afresh.
     split : {"test", "validation"}, default="test"
     kept_only : bool, default=False
         Compute nothing; tables, figures and document from what the folder holds.
@@ -60,16 +74,28 @@ def compare(
     console : Console, optional
     """
     for name in names:
-        if name not in PROBLEMS and name != TRACKING:
+        if name not in PROBLEMS and name not in OTHERS:
             raise ValueError(
-                f"--data must be one of {', '.join([*PROBLEMS, TRACKING])}, got {name!r}"
+                f"--data must be one of {', '.join([*PROBLEMS, *OTHERS])}, got {name!r}"
             )
+    known = dict.fromkeys([*CONTESTANTS, *IMPUTERS, *SHAPE_CONTESTANTS, *DENSITY_METHODS])
     for name in [*(models or ()), *redo]:
-        if name not in CONTESTANTS:
-            raise ValueError(f"--model must be one of {', '.join(CONTESTANTS)}, got {name!r}")
+        if name not in known:
+            raise ValueError(f"--model must be one of {', '.join(known)}, got {name!r}")
     console = console or Console()
-    contestants = [CONTESTANTS[name] for name in models or CONTESTANTS]
-    problems = [name for name in dict.fromkeys(names) if name != TRACKING]
+    contestants = [CONTESTANTS[name] for name in models or CONTESTANTS if name in CONTESTANTS]
+    imputers = [IMPUTERS[name] for name in models or IMPUTERS if name in IMPUTERS]
+    shape_models = [
+        SHAPE_CONTESTANTS[name] for name in models or SHAPE_CONTESTANTS if name in SHAPE_CONTESTANTS
+    ]
+    densities = [
+        DENSITY_METHODS[name] for name in models or DENSITY_METHODS if name in DENSITY_METHODS
+    ]
+    problems = [name for name in dict.fromkeys(names) if name not in OTHERS]
+
+    def tell(line: str) -> None:
+        console.print(line, style="dim", highlight=False)
+
     if kept_only:
         results = load_results(folder)
     else:
@@ -80,7 +106,7 @@ def compare(
             folder=folder,
             split=split,
             redo=redo,
-            report=lambda line: console.print(line, style="dim", highlight=False),
+            report=tell,
         )
     # A folder may hold results of contestants that an earlier version had.
     results = [r for r in results if r.split == split and r.contestant in CONTESTANTS]
@@ -98,5 +124,45 @@ def compare(
     tracking = track(TRACKING_SEEDS) if TRACKING in names else []
     if tracking:
         console.print(terminal_table("Tracking the best expert", *tracking_table(tracking)))
-    write_document(document, folder, sections, tracking, note)
+    imputation: list[ImputationResult] = []
+    if IMPUTATION in names:
+        if not kept_only:
+            run_imputation(GAP_TABLES, imputers, list(seeds), folder=folder, redo=redo, report=tell)
+        imputation = sorted(load_imputations(folder), key=lambda r: list(GAP_TABLES).index(r.table))
+        if not imputation:
+            raise ValueError(f"{folder} holds no results for {IMPUTATION}")
+    for of_table in by_table(imputation):
+        title = f"{of_table[0].title}, hidden cells"
+        console.print(terminal_table(title, *imputation_table(of_table)))
+        for sentence in imputation_findings(of_table):
+            console.print(sentence.replace("**", ""), highlight=False)
+    shapes: list[ShapeResult] = []
+    if SHAPES in names:
+        if not kept_only:
+            run_shapes(shape_models, list(seeds), folder=folder, redo=redo, report=tell)
+        shapes = load_shapes(folder)
+        if not shapes:
+            raise ValueError(f"{folder} holds no results for {SHAPES}")
+        console.print(terminal_table("Shapes, test horses", *shapes_table(shapes)))
+    unseen: list[UnseenResult] = []
+    if TABLES in names:
+        if not kept_only:
+            run_unseen(MIXED_TABLES, densities, folder=folder, redo=redo, report=tell)
+        unseen = sorted(load_unseen(folder), key=lambda r: list(MIXED_TABLES).index(r.table))
+        if not unseen:
+            raise ValueError(f"{folder} holds no results for {TABLES}")
+        console.print(terminal_table("Unseen rows of tables, nats per row", *unseen_table(unseen)))
+    for of_unseen in unseen_by_table(unseen):
+        for sentence in unseen_findings(of_unseen):
+            console.print(f"{of_unseen[0].title}. {sentence.replace('**', '')}", highlight=False)
+    write_document(
+        document,
+        folder,
+        sections,
+        tracking,
+        note,
+        imputation=imputation,
+        shapes=shapes,
+        unseen=unseen,
+    )
     console.print(f"Document: {document}; results and figures: {folder}", highlight=False)

@@ -19,9 +19,12 @@ from dynpart.comparison.contestants import (
     RECONSTRUCTING,
     THOROUGH,
 )
+from dynpart.comparison.imputation import ImputationResult
+from dynpart.comparison.imputers import IMPUTERS
 from dynpart.comparison.problems import Problem
 from dynpart.comparison.runner import Result, load_templates
 from dynpart.comparison.scores import template_stability
+from dynpart.comparison.shapes import HALVES, ShapeResult
 from dynpart.comparison.tracking import TrackingResult
 
 PUBLISHED_MNIST_NATS = {"mixture of 100": -142.63, "mixture of 500": -137.64}
@@ -217,7 +220,7 @@ def markdown_table(headings: Sequence[str], lines: Sequence[Sequence[str]]) -> s
 
 
 ENCODED = {
-    THOROUGH: "Encoded with eight starts and two swap passes",
+    THOROUGH: "Encoded with eight starts",
     RECONSTRUCTING: "With such codes, but chosen for reconstruction,",
     PATIENT: "With such a search also in the last iterations of learning",
 }
@@ -329,3 +332,105 @@ def tracking_table(results: Sequence[TrackingResult]) -> tuple[list[str], list[l
             by_size = [[r.right for r in chosen if r.n_rows == n] for n in sizes]
             lines.append([method, order, *(cell(values, form) for values in by_size)])
     return headings, lines
+
+
+def shapes_table(results: Sequence[ShapeResult]) -> tuple[list[str], list[list[str]]]:
+    """Wrong pixels of test shapes, reconstructed and in hidden halves: a line per model."""
+    headings = ["model", "reconstructed %", *(f"{half} hidden %" for half in HALVES), "fit s"]
+    form, seconds = Column("", "", ".2f", 100.0), Column("", "", ".0f")
+    lines = []
+    for name in dict.fromkeys(r.contestant for r in results):
+        chosen = [r for r in results if r.contestant == name]
+        hidden = (cell([r.hidden[half] for r in chosen], form) for half in HALVES)
+        seen = cell([r.reconstruction for r in chosen], form)
+        lines.append([chosen[0].title, seen, *hidden, cell([r.seconds for r in chosen], seconds)])
+    return headings, lines
+
+
+IMPUTATION_COLUMNS = (
+    Column("recovered %", "recovered", ".2f", 100.0),
+    Column("RMSE", "rmse", ".3f"),
+    Column("nats", "log_likelihood", ".4f"),
+)
+
+
+def imputation_table(results: Sequence[ImputationResult]) -> tuple[list[str], list[list[str]]]:
+    """Headings and lines of one table's imputation: a line per imputer, columns per share.
+
+    Parameters
+    ----------
+    results : sequence of ImputationResult
+        Of one table.
+
+    Returns
+    -------
+    headings : list of str
+    lines : list of list of str
+    """
+    shares = sorted({r.share for r in results})
+    columns = [c for c in IMPUTATION_COLUMNS if any(c.score in r.scores for r in results)]
+    headings = ["method"]
+    for share in shares:
+        headings += [f"{share:.0%}: {c.heading}" for c in columns] + [f"{share:.0%}: s"]
+    headings.append("seeds")
+    lines = []
+    for name in _imputers_of(results):
+        mine = [r for r in results if r.imputer == name]
+        line = [IMPUTERS[name].title]
+        for share in shares:
+            runs = [r for r in mine if r.share == share]
+            for column in columns:
+                line.append(cell([r.scores[column.score] for r in runs], column))
+            line.append(f"{np.mean([r.seconds for r in runs]):.1f}" if runs else "–")
+        lines.append([*line, _seeds(sorted({r.seed for r in mine}))])
+    return headings, lines
+
+
+def imputation_findings(results: Sequence[ImputationResult]) -> list[str]:
+    """Plain sentences on one table: which methods are ahead of ours, and in what.
+
+    Parameters
+    ----------
+    results : sequence of ImputationResult
+        Of one table.
+
+    Returns
+    -------
+    list of str
+    """
+    said = []
+    for share in sorted({r.share for r in results}):
+        ahead = []
+        for column in IMPUTATION_COLUMNS:
+            means = _means(results, share, column)
+            if OURS not in means:
+                continue
+            sign = -1 if column.score == "rmse" else 1
+            better = [n for n in means if sign * means[n] > sign * means[OURS]]
+            if better:
+                listed = [f"{IMPUTERS[n].title} ({means[n]:{column.form}})" for n in better]
+                mine = f"{column.heading} ({means[OURS]:{column.form}})"
+                ahead.append(f"in {mine} {', '.join(listed)}")
+        if not any(r.imputer == OURS and r.share == share for r in results):
+            said.append(f"At {share:.0%} our model did not take part.")
+        elif ahead:
+            said.append(f"**Ahead of ours** at {share:.0%}: {'; '.join(ahead)}.")
+        else:
+            said.append(f"At {share:.0%} no method is ahead of ours in anything.")
+    return said
+
+
+def _means(results: Sequence[ImputationResult], share: float, column: Column) -> dict[str, float]:
+    """Mean of one score over seeds, by imputer."""
+    means = {}
+    for name in _imputers_of(results):
+        runs = [r for r in results if r.imputer == name and r.share == share]
+        values = [r.scores[column.score] for r in runs if column.score in r.scores]
+        if values:
+            means[name] = column.scale * float(np.mean(values))
+    return means
+
+
+def _imputers_of(results: Sequence[ImputationResult]) -> list[str]:
+    present = {r.imputer for r in results}
+    return [name for name in IMPUTERS if name in present]

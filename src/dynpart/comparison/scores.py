@@ -15,6 +15,8 @@ Array = NDArray[np.float64]
 
 CLIP = 1e-3  # as in our own model: one surprising pixel costs at most 6.9 nats
 N_LEVELS = 4  # of a real-valued unit, when information is counted
+CLIPS = (0.001, 0.003, 0.01, 0.02, 0.05, 0.1, 0.2)  # how unsure an imputed probability is taken
+POOLED_CELLS = 5.0  # cells' worth of all columns' variance in the variance of one
 
 
 def reconstruction_error(X: NDArray, reconstruction: Array, *, binary: bool) -> float:
@@ -85,6 +87,72 @@ def code_log_prior(H: NDArray, H_train: NDArray, groups: NDArray[np.intp] | None
         return H @ (np.log(p) - np.log1p(-p)) + np.log1p(-p).sum()
     sizes = np.bincount(groups)[groups]
     return H @ np.log((used + 0.5) / (len(H_train) + 0.5 * sizes))
+
+
+def imputation_scores(
+    X: Array,
+    filled: Array,
+    expected: Array,
+    *,
+    binary: NDArray[np.bool_],
+    scored: NDArray[np.bool_],
+    held_back: NDArray[np.bool_],
+) -> dict[str, float]:
+    """How well hidden cells were recovered, and how likely they were.
+
+    Expected values of binary columns are taken as probabilities, kept away from 0 and 1 by that
+    one of CLIPS under which the cells held back are likeliest. Real columns are Gaussian with the
+    variance of the errors in the cells held back.
+
+    Parameters
+    ----------
+    X, filled, expected : ndarray of shape (n_rows, n_features)
+        The truth, the table without gaps, and expected values. Real columns are standardised.
+    binary : ndarray of shape (n_features,)
+    scored, held_back : ndarray of shape (n_rows, n_features)
+
+    Returns
+    -------
+    dict
+        ``recovered`` (share of the hidden binary cells), ``rmse`` (of the hidden real ones) and
+        ``log_likelihood`` (nats per hidden cell).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.array([[0.0, 1.0], [1.0, 1.0]])
+    >>> scored = np.array([[True, False], [True, False]])
+    >>> half = np.full((2, 2), 0.5)
+    >>> values = imputation_scores(
+    ...     X, np.zeros((2, 2)), half, binary=np.ones(2, bool), scored=scored, held_back=~scored
+    ... )
+    >>> values["recovered"], round(values["log_likelihood"], 3)
+    (0.5, -0.693)
+    """
+    values = {}
+    total = 0.0
+    at, back = scored & binary, held_back & binary
+    if at.any():
+        values["recovered"] = float(((filled[at] > 0.5) == (X[at] > 0.5)).mean())
+        clip = max(CLIPS, key=lambda c: _bernoulli(X[back], expected[back], c).sum())
+        total += float(_bernoulli(X[at], expected[at], clip).sum())
+    at, back = scored & ~binary, held_back & ~binary
+    if at.any():
+        values["rmse"] = float(np.sqrt(np.mean((filled[at] - X[at]) ** 2)))
+        squares = np.where(back, (X - expected) ** 2, 0.0)
+        pooled = squares.sum() / max(back.sum(), 1)
+        variance = (squares.sum(axis=0) + POOLED_CELLS * pooled) / (back.sum(axis=0) + POOLED_CELLS)
+        variance = np.broadcast_to(np.maximum(variance, 1e-6), X.shape)[at]
+        errors = (X[at] - expected[at]) ** 2 / variance
+        total -= 0.5 * float((errors + np.log(2 * np.pi * variance)).sum())
+    values["log_likelihood"] = total / max(int(scored.sum()), 1)
+    return values
+
+
+def _bernoulli(x: Array, expected: Array, clip: float) -> Array:
+    """Log-probability of each cell, with probabilities kept `clip` away from 0 and 1."""
+    p = np.clip(expected, clip, 1 - clip)
+    return np.where(x > 0.5, np.log(p), np.log1p(-p))
 
 
 def mutual_information(code: NDArray, factor: NDArray) -> float:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dynpart.persistence import atomic_write
+from dynpart.atomic import atomic_write
 from dynpart.reproduce._design import Data, Experiment, Run
 from dynpart.reproduce._experiments import EXPERIMENTS
 from dynpart.reproduce._report import figure_path, write_report

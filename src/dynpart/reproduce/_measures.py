@@ -51,9 +51,7 @@ def measure(
     owner = model.partition(H)
     composed = model.means_[owner, np.arange(X.shape[1])]
     log_likelihood = float(model.log_likelihood(X, H).mean())
-    p = model.activation_probabilities_
-    log_prior = float((H @ np.log(p) + (1 - H) @ np.log1p(-p)).mean())
-    bits = -(log_likelihood + log_prior) / math.log(2)
+    bits = -(log_likelihood + float(model.log_prior(H).mean())) / math.log(2)
     if is_gray(model):
         error = math.sqrt(float(np.mean((composed - X) ** 2)))
         # A density at 256 levels between 0 and 1: each level is 1/255 wide.

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from dynpart.persistence import atomic_write
+from dynpart.atomic import atomic_write
 from dynpart.reproduce._design import Experiment, Picture, Result, Variant
 from dynpart.reproduce._runs import read_record
 

@@ -12,12 +12,13 @@ import numpy as np
 from sklearn.base import clone
 
 from dynpart import __version__
+from dynpart.atomic import atomic_write
 from dynpart.datasets import pairs_recovered
 from dynpart.estimator import DynamicPartitionModel
-from dynpart.persistence import atomic_write, load, save
+from dynpart.persistence import load, save
 from dynpart.reproduce._design import Data, Experiment, Result, Run, Variant
 from dynpart.reproduce._measures import measure, timed
-from dynpart.reproduce._snapshots import snapshots
+from dynpart.reproduce._snapshots import fitted_aside, snapshots
 
 WARM_UP_ROWS = 20
 
@@ -67,7 +68,7 @@ def run(
     say(f"{variant.title}: learning from {len(data.train):,} rows")
     model = _model(variant, data, seed, engine)
     # Kernels are compiled, where they have to be, outside of the clock.
-    clone(model).set_params(max_iter=2).fit(data.train[:WARM_UP_ROWS])
+    fitted_aside(clone(model).set_params(max_iter=2), data.train[:WARM_UP_ROWS])
     folder.mkdir(parents=True, exist_ok=True)
     journal = folder / f"{variant.key}.checkpoint"
     if fresh:
@@ -117,7 +118,7 @@ def _with_recovery(
 
     n_found = 0
     for i in track(range(n_seeds), "Seeds", console=Console(stderr=True), transient=True):
-        other = clone(model).set_params(random_state=seed + 1 + i).fit(data.train)
+        other = fitted_aside(clone(model).set_params(random_state=seed + 1 + i), data.train)
         n_found += bool(pairs_recovered(other.means_).all())
     return dataclasses.replace(
         result,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 from dynpart.estimator import PLANS, DynamicPartitionModel
 
@@ -35,11 +37,11 @@ class ListeningFamily:
         self.templates.append(self._family.mean(eta))
         return eta
 
-    def doubted(self, *opinions: Any) -> tuple[Array, float]:
-        """Doubt as the family does: the last update ends with that."""
-        eta, doubt = self._family.doubted(*opinions)
+    def shrunk(self, *opinions: Any) -> tuple[Array, float]:
+        """Shrink as the family does: the last update ends with that."""
+        eta, amount = self._family.shrunk(*opinions)
         self.templates[-1] = self._family.mean(eta)
-        return eta, doubt
+        return eta, amount
 
 
 class ListeningPlan:
@@ -66,6 +68,13 @@ class ListeningPlan:
         return experts
 
 
+def fitted_aside(model: DynamicPartitionModel, X: NDArray[Any]) -> DynamicPartitionModel:
+    """The model, fitted beside the one that is kept, which alone is worth warnings."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return model.fit(X)
+
+
 def snapshots(
     model: DynamicPartitionModel, X: NDArray[Any], iterations: Iterable[int]
 ) -> dict[int, Array]:
@@ -89,7 +98,7 @@ def snapshots(
     plan = ListeningPlan(
         PLANS[model.learning]() if isinstance(model.learning, str) else model.learning
     )
-    fitted = clone(model).set_params(learning=plan, verbose=0).fit(X)
+    fitted = fitted_aside(clone(model).set_params(learning=plan, verbose=0), X)
     # Of several starts, the one that was kept ends where the model does.
     kept = min(plan.runs, key=lambda run: float(np.abs(run[-1] - fitted.means_).max()))
     steps = [record.step for record in fitted.history_]
