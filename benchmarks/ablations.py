@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from dynpart.arrays import namespace
-from dynpart.engines import FULL_CODE, GradientSums
-from dynpart.learning import Annealed, Plan, Problem, Step
+from dynpart.engines import GradientSums
+from dynpart.learning import Annealed, Plan, Sizes, Step
+from dynpart.pursuits import FULL_CODE
 
 
 @dataclass(frozen=True)
@@ -20,8 +21,8 @@ class EveryStep(Annealed):
 
     changed: Mapping[str, Any] = field(default_factory=dict)
 
-    def steps(self, problem: Problem, floor: int) -> list[Step]:
-        return [replace(step, **self.changed) for step in super().steps(problem, floor)]
+    def steps(self, task: Sizes, floor: int) -> list[Step]:
+        return [replace(step, **self.changed) for step in super().steps(task, floor)]
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,8 @@ class SignOnly(Annealed):
 class OneSearch(Annealed):
     """No race: the floor is a third of the experts, at most twelve."""
 
-    def contenders(self, problem: Problem) -> list[int]:
-        return Annealed(floor=min(FULL_CODE, math.ceil(problem.n_experts / 3))).contenders(problem)
+    def contenders(self, task: Sizes) -> list[int]:
+        return Annealed(floor=min(FULL_CODE, math.ceil(task.n_experts / 3))).contenders(task)
 
 
 ABLATIONS: dict[str, Plan] = {
@@ -50,7 +51,7 @@ ABLATIONS: dict[str, Plan] = {
     "no memory": EveryStep(changed={"memory": 0.0}),
     "greedy polish": Annealed(n_swaps=0),
     "soft averages": EveryStep(changed={"sharpness": 1.0}),
-    "no doubt": EveryStep(changed={"doubt": False}),
+    "no shrinkage": EveryStep(changed={"doubt": False}),
     "sign instead of score": SignOnly(),
     "epsilon 0.5": Annealed(epsilon=0.5),
 }

@@ -11,6 +11,7 @@ crash of the interpreter is counted and not just suffered.
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import os
 import resource
@@ -26,10 +27,13 @@ from pathlib import Path
 import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 sys.path.insert(0, str(Path(__file__).parent))
 import fuzz_cases as cases
+import fuzz_tables
 
+from dynpart import cli
 from dynpart.explorer import report_html
 from dynpart.explorer._page import embedded
 from dynpart.persistence import (
@@ -37,9 +41,12 @@ from dynpart.persistence import (
     ModelFileError,
     load,
     load_checkpoint,
+    save,
     save_checkpoint,
 )
 from dynpart.tables import Table, TableError, read_table
+from dynpart.tables._columns import advice
+from dynpart.terminal import printable
 
 GOLDEN = Path(__file__).parents[1] / "tests" / "data"
 Counts = dict[str, int]
@@ -70,7 +77,7 @@ def drawn(n_cases: int, strategy: st.SearchStrategy, check: Callable[..., str]) 
 
 def model_file(n_cases: int, folder: Path) -> Counts:
     """Golden files with flipped bits, cuts, insertions and false lengths."""
-    contents = [(GOLDEN / f"golden-v1-{n}.dynpart").read_bytes() for n in ("bernoulli", "gaussian")]
+    contents = [path.read_bytes() for path in sorted(GOLDEN.glob("golden-v*.dynpart"))]
     path = folder / "m.dynpart"
 
     def check(case: tuple[int, bytes]) -> str:
@@ -102,22 +109,86 @@ def forged_model(n_cases: int, folder: Path) -> Counts:
         assert np.isfinite(model.inverse_transform(codes)).all()
         return "loaded and usable"
 
-    return drawn(n_cases, cases.forged(GOLDEN / "golden-v1-bernoulli.dynpart"), check)
+    goldens = [GOLDEN / f"golden-{version}-bernoulli.dynpart" for version in ("v1", "v2")]
+    return drawn(n_cases, st.one_of(*map(cases.forged, goldens)), check)
 
 
 def tables(n_cases: int, folder: Path) -> Counts:
     """Text that is nearly a table."""
-    path = folder / "t.csv"
 
-    def check(content: bytes) -> str:
-        path.write_bytes(content)
+    def check(case: tuple[bytes, bool, dict[str, object]]) -> str:
+        content, zipped, options = case
+        path = folder / ("t.csv.gz" if zipped else "t.csv")
+        path.write_bytes(gzip.compress(content) if zipped else content)
         try:
-            table = read_table(path)
-        except TableError:
-            return "refused"
+            table = read_table(path, **options)
+        except TableError as error:
+            return _one_line(str(error))
+        for remark in (*table.remarks, *advice(table)):
+            _one_line(remark)
         return _sound(table)
 
-    return drawn(n_cases, cases.text_tables(), check)
+    return drawn(
+        n_cases, st.tuples(cases.text_tables(), st.booleans(), cases.table_options()), check
+    )
+
+
+def command_line(n_cases: int, folder: Path) -> Counts:
+    """Odd options of commands that read a model and a table."""
+    (folder / "t.csv").write_text("site,a,b,c,d\nwood,1,.5,2,0\n10,0,1,3,1\n=x,1,1,1,1\n")
+    model = load(GOLDEN / "golden-v1-gaussian.dynpart")
+    vars(model).pop("feature_names_in_", None)
+    save(model, folder / "m.dynpart")
+    page = folder / "r.html"
+
+    def check(words: list[str]) -> str:
+        page.unlink(missing_ok=True)
+        out = ["--output", str(page)] if words[0] == "report" else []
+        files = [str(folder / "m.dynpart"), str(folder / "t.csv")]
+        done = CliRunner().invoke(cli.app, [words[0], *files, *words[1:], *out])
+        assert done.exception is None or isinstance(done.exception, SystemExit), words
+        assert done.exit_code in (0, 2), (words, done.exit_code)
+        assert "\x1b" not in done.output
+        assert "np.float64" not in done.output
+        return "done" if done.exit_code == 0 else "refused"
+
+    return drawn(n_cases, cases.arguments(), check)
+
+
+def gappy_tables(n_cases: int, folder: Path) -> Counts:
+    """Tables with gaps and weights, fitted and looked at by every command."""
+    table, other, out = folder / "t.csv", folder / "m.dynpart", folder / "out.csv"
+    page = folder / "r.html"
+    fit = ["--experts=2", "--iterations=2", f"--output={other}", "--force"]
+
+    def run(*words: str) -> bool:
+        done = CliRunner().invoke(cli.app, list(words))
+        assert done.exception is None or isinstance(done.exception, SystemExit), words
+        assert done.exit_code in (0, 2), (words, done.exit_code, done.output)
+        assert "np.float64" not in done.output
+        return done.exit_code == 0
+
+    def check(case: tuple[str, list[str]]) -> str:
+        text, options = case
+        table.write_text(text)
+        if not run("fit", str(table), *fit, *options):
+            return "refused"
+        files = str(other), str(table)
+        assert run("info", str(other))
+        drop = [word for word in options if word.startswith("--drop")]
+        for command in ("encode", "reconstruct", "impute", "score"):
+            run(command, *files, *drop, f"--output={out}", "--force")
+        run("sample", str(other))
+        run("explain", *files, *drop, "--row=1")
+        run("report", *files, *drop, f"--output={page}", "--force")
+        return "fitted"
+
+    return drawn(n_cases, st.one_of(cases.gappy_tables(), fuzz_tables.files()), check)
+
+
+def mixed_tables(n_cases: int, folder: Path) -> Counts:
+    """Texts, numbers, flags and gaps in containers of all kinds, fitted and given back."""
+    return drawn(n_cases, fuzz_tables.fits(), fuzz_tables.check_fit)
 
 
 def array_files(n_cases: int, folder: Path) -> Counts:
@@ -140,10 +211,20 @@ def array_files(n_cases: int, folder: Path) -> Counts:
     return drawn(n_cases, cases.damaged([content for _, content in originals]), check)
 
 
+def _one_line(text: str) -> str:
+    """What people are told is one line, with plain numbers."""
+    assert text
+    assert len(printable(text).splitlines()) == 1
+    assert "np.float64" not in text
+    return "refused"
+
+
 def _sound(table: Table) -> str:
     assert table.values.ndim == 2
     assert table.values.size > 0
+    assert not np.isinf(np.asarray(table.values, dtype=np.float64)).any()
     if table.names is not None:
+        assert all(table.names)
         assert len(set(table.names)) == table.values.shape[1]
     if table.labels is not None:
         assert len(table.labels) == len(table.values)
@@ -237,7 +318,10 @@ TARGETS: dict[str, tuple[Callable[[int, Path], Counts], int]] = {
     "forged-model": (forged_model, 1500),
     "text-table": (tables, 3000),
     "array-file": (array_files, 2500),
-    "estimator": (estimator, 600),
+    "command-line": (command_line, 500),
+    "gappy-table": (gappy_tables, 300),
+    "mixed-table": (mixed_tables, 2000),
+    "estimator": (estimator, 1000),
     "codes": (codes, 800),
     "names": (names, 1000),
     "killed-writer": (killed_writer, 100),

@@ -35,6 +35,8 @@ from dynpart.comparison.report import markdown_table
 from dynpart.engines import Codes, Experts, PursuitRule
 from dynpart.engines.cpu import CpuEngine
 from dynpart.engines.torch import TorchEngine
+from dynpart.pursuits import pursue
+from dynpart.rows import Rows
 
 ROOT = Path(__file__).resolve().parents[1]
 N_EXPERTS = 100
@@ -114,11 +116,11 @@ def boltzmann_machine(rows: Tensor, *, n_units: int = 100, epochs: int = 10) -> 
     return weight
 
 
-def check(rows: Tensor, experts: Experts, rule: PursuitRule) -> dict[str, float]:
+def check(table: Tensor, experts: Experts, rule: PursuitRule) -> dict[str, float]:
     """How often codes differ from the CPU engine's, and sums from the plain ones in float64."""
-    engine, plain = TorchEngine("cuda"), TorchEngine("cuda", kernels=False)
-    codes = engine.pursue(rows, experts, rule)
-    exact: Codes = CpuEngine().pursue(to_numpy(rows), experts.like(np.empty(0)), rule)
+    engine, plain, rows = TorchEngine("cuda"), TorchEngine("cuda", kernels=False), Rows(table)
+    codes = pursue(engine, rows, experts, rule)
+    exact: Codes = pursue(CpuEngine(), rows.to_numpy(), experts.like(np.empty(0)), rule)
     found = to_numpy(codes.active(experts.n_experts))
     differ = (found != exact.active(experts.n_experts)).any(axis=1)
     off = 0.0
@@ -131,12 +133,13 @@ def check(rows: Tensor, experts: Experts, rule: PursuitRule) -> dict[str, float]
     return {"rows": len(rows), "codes that differ": int(differ.sum()), "sums off by": off}
 
 
-def operations(fit_rows: Tensor, coded: Tensor, model: DynamicPartitionModel) -> list[dict]:
+def operations(train: Tensor, test: Tensor, model: DynamicPartitionModel) -> list[dict]:
     """Each operation beside the floors it cannot go below."""
+    fit_rows, coded = Rows(train), Rows(test)
     engine, experts = TorchEngine("cuda"), model._experts()
     swaps = model._rule()
     rule = replace(swaps, n_swaps=0)
-    codes = engine.pursue(fit_rows, experts, rule)
+    codes = pursue(engine, fit_rows, experts, rule)
     soft = replace(rule, smoothed=True, min_active=12)
     some = fit_rows[:2000]
     rate, bytes_a_second = lane_rate(), bandwidth()
@@ -155,14 +158,14 @@ def operations(fit_rows: Tensor, coded: Tensor, model: DynamicPartitionModel) ->
     shares = mean_active * n_features
     n_coded = len(coded)
     return [
-        row(f"hard pursuit, {n_rows:,} rows", lambda: engine.pursue(fit_rows, experts, rule),
+        row(f"hard pursuit, {n_rows:,} rows", lambda: pursue(engine, fit_rows, experts, rule),
             n_rows * terms, n_rows * n_features),
-        row(f"hard pursuit, {n_coded:,} rows", lambda: engine.pursue(coded, experts, rule),
+        row(f"hard pursuit, {n_coded:,} rows", lambda: pursue(engine, coded, experts, rule),
             n_coded * terms, n_coded * n_features),
         row(f"the same with swaps, at least a round of them, {n_coded:,} rows",
-            lambda: engine.pursue(coded, experts, swaps),
+            lambda: pursue(engine, coded, experts, swaps),
             n_coded * (terms + n_different * N_EXPERTS), n_coded * n_features),
-        row("smoothed pursuit, 2,000 rows, 12 steps", lambda: engine.pursue(some, experts, soft),
+        row("smoothed pursuit, 2,000 rows, 12 steps", lambda: pursue(engine, some, experts, soft),
             2000 * 12 * n_features * N_EXPERTS, 2000 * n_features),
         row(f"gradient sums, {n_rows:,} rows",
             lambda: engine.gradient_sums(fit_rows, experts, codes),
@@ -210,12 +213,12 @@ def fits(rows: Tensor, coded: Tensor, *, large: bool, folder: str | None) -> lis
     add(f"encode {len(coded):,} rows", lambda: model.transform(coded), 9, wanted="0.005 s")
     greedy = fit(rows, max_active=12, n_swaps=0)
     add(f"encode {len(coded):,} rows, n_swaps=0", lambda: greedy.transform(coded), 9)
-    some = rows[:2000]
+    some = Rows(rows[:2000])
     plain = TorchEngine("cuda", kernels=False)
     add("plain torch: pursuit of 2,000 rows",
-        lambda: plain.pursue(some, model._experts(), model._rule()), 3)  # fmt: skip
+        lambda: pursue(plain, some, model._experts(), model._rule()), 3)  # fmt: skip
     add("kernels: pursuit of 2,000 rows",
-        lambda: TorchEngine("cuda").pursue(some, model._experts(), model._rule()))  # fmt: skip
+        lambda: pursue(TorchEngine("cuda"), some, model._experts(), model._rule()))  # fmt: skip
     add("torch Boltzmann machine, 10 epochs", lambda: boltzmann_machine(rows), 1)
     cpu = f"CPU engine, {os.cpu_count()} cores: fit, max_iter=10"
     add(cpu, lambda: fit(host, max_iter=10), 1)

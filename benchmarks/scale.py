@@ -71,8 +71,8 @@ class Schedule:
     def __getattr__(self, name: str):
         return getattr(self.plan, name)
 
-    def steps(self, problem, floor):
-        steps = self.plan.steps(problem, floor)
+    def steps(self, task, floor):
+        steps = self.plan.steps(task, floor)
         drawn = [step for step in steps if step.n_rows is not None]
         full = [step for step in steps if step.n_rows is None]
         *again, last = full[-1:] * N_FULL
@@ -93,12 +93,10 @@ def learn(engine, rows, moments, probe) -> dict:
         if record.iteration + 1 in (N_SEARCH, N_SEARCH + N_FULL):
             marks.append((time.perf_counter(), time.process_time(), probe()))
 
+    family = make_family("bernoulli", moments)
     fit = fit_experts(
-        Task(engine, rows, moments, 1, N_EXPERTS),
+        Task(engine, rows, moments, family, N_EXPERTS, 30, 1, N_EXPERTS),
         Schedule(),
-        make_family("bernoulli", moments),
-        n_experts=N_EXPERTS,
-        n_iter=30,
         n_init=1,
         seed=0,
         rule=PursuitRule(1, N_EXPERTS, np.zeros(N_EXPERTS)),
@@ -192,7 +190,7 @@ def measure_dask(n_rows: int, n_workers: int) -> dict:
     import psutil
 
     from dynpart.engines.cpu import CpuEngine
-    from dynpart.sources import open_data
+    from dynpart.opening import open_data
 
     with cluster_of(n_workers) as client:
         client.run(warm_up)
@@ -232,9 +230,10 @@ def warm_up() -> None:
     from dynpart.engines.cpu import CpuEngine
     from dynpart.families import column_moments, make_family
     from dynpart.learning import Annealed
+    from dynpart.rows import Rows
 
-    rows = make_block(0, 64)
-    moments = column_moments(rows)
+    block = make_block(0, 64)
+    moments, rows = column_moments(block), Rows(block)
     family = make_family("bernoulli", moments)
     experts = Annealed().start(family, moments, N_EXPERTS, np.random.default_rng(0))
     engine = CpuEngine(n_threads=1)

@@ -26,9 +26,11 @@ def fuzz():
         ("forged-model", 60),
         ("text-table", 60),
         ("array-file", 60),
+        ("command-line", 25),
         ("codes", 60),
         ("names", 30),
-        ("estimator", 15),
+        ("gappy-table", 8),
+        ("estimator", 40),
         ("full-disk", 10),
     ],
 )

@@ -43,6 +43,7 @@ def _measure(images: NDArray[np.uint8], n_rows: int, n_experts: int, n_features:
     from dynpart.engines import Experts, PursuitRule
     from dynpart.engines.cpu import CpuEngine
     from dynpart.families import column_moments, make_family
+    from dynpart.rows import Rows
 
     columns = np.arange(n_features) * images.shape[1] // n_features
     rows = np.ascontiguousarray(images[:n_rows, columns])
@@ -52,7 +53,7 @@ def _measure(images: NDArray[np.uint8], n_rows: int, n_experts: int, n_features:
     eta = np.clip(0.8 * drawn + 0.2 * moments.mean, 0.01, 0.99)[None]
     experts = Experts(make_family("bernoulli", moments), eta, rng.normal(0, 3, eta.shape[1:]))
     engine, rule = CpuEngine(), PursuitRule(N_ACTIVE, N_ACTIVE, np.zeros(n_experts))
-    encode, sums = [], []
+    rows, encode, sums = Rows(rows), [], []
     for _ in range(1 + N_CALLS):
         start = time.perf_counter()
         codes = engine.pursue(rows, experts, rule)

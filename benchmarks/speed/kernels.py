@@ -28,6 +28,8 @@ from dynpart import DynamicPartitionModel
 from dynpart.comparison.report import markdown_table
 from dynpart.engines import Experts
 from dynpart.engines.cpu import CpuEngine
+from dynpart.pursuits import pursue
+from dynpart.rows import Rows
 
 BEGIN, END = "<!-- kernels:begin -->", "<!-- kernels:end -->"
 VECTOR = 16
@@ -67,9 +69,10 @@ def small_rows(hertz: float) -> list[list[str]]:
     _, train, test = data.load(case.FULL, os.environ.get("DYNPART_DATA"))
     train, test = np.ascontiguousarray(train), np.ascontiguousarray(test)
     model = DynamicPartitionModel(100, max_iter=10, max_active=STEPS, random_state=0).fit(train)
+    train, test = Rows(train), Rows(test)
     engine, experts, swaps = CpuEngine(), model._experts(), model._rule()
     rule = replace(swaps, n_swaps=0)
-    codes = engine.pursue(train, experts, rule)
+    codes = pursue(engine, train, experts, rule)
     soft = replace(rule, smoothed=True, min_active=STEPS)
     some = train[:3000]
     n_experts, n_features = experts.log2_expertise.shape
@@ -83,22 +86,22 @@ def small_rows(hertz: float) -> list[list[str]]:
         return [what, f"{instructions / VECTOR:.1e}", f"{floor:.2f} s", f"{took:.2f} s",
                 f"{took / floor:.1f}"]  # fmt: skip
 
-    def pursuit(rows: NDArray) -> float:
+    def pursuit(rows: Rows) -> float:
         return 3.0 * len(rows) * changed * n_lanes
 
     shares = len(train) * active * n_features
     return [
         line(f"hard pursuit, {len(train):,} rows: {changed:,.0f} changed variables a row x "
              f"{n_lanes} lanes; compare, select, add",
-             lambda: engine.pursue(train, experts, rule), pursuit(train)),
+             lambda: pursue(engine, train, experts, rule), pursuit(train)),
         line(f"hard pursuit, {len(test):,} rows",
-             lambda: engine.pursue(test, experts, rule), pursuit(test)),
+             lambda: pursue(engine, test, experts, rule), pursuit(test)),
         line(f"the same with swaps: at least {n_different:,} more changes a row",
-             lambda: engine.pursue(test, experts, swaps),
+             lambda: pursue(engine, test, experts, swaps),
              pursuit(test) + 3.0 * len(test) * n_different * n_lanes),
         line(f"smoothed pursuit, {len(some):,} rows, {STEPS} steps: all variables and lanes; four "
              "operations, two at a time",
-             lambda: engine.pursue(some, experts, soft),
+             lambda: pursue(engine, some, experts, soft),
              2.0 * len(some) * STEPS * n_features * n_lanes),
         line(f"gradient sums, {len(train):,} rows: {active:.1f} active experts x {n_features} "
              "variables a row; four loads and two stores, two at a time, twice",
@@ -112,12 +115,13 @@ def wide_line(images: Any, options: dict[str, int]) -> list[str]:
     """Every operation on one of the paper's sets of large images."""
     rows = np.ascontiguousarray(images.train)
     model = DynamicPartitionModel(random_state=0, max_iter=3, **options).fit(rows)
+    rows = Rows.of(rows, model.family_)
     engine, experts = CpuEngine(), model._experts()
     rule = replace(model._rule(), n_swaps=0)
-    codes, soft = engine.pursue(rows, experts, rule), replace(rule, smoothed=True)
+    codes, soft = pursue(engine, rows, experts, rule), replace(rule, smoothed=True)
     calls = [
-        lambda: engine.pursue(rows, experts, rule),
-        lambda: engine.pursue(rows, experts, soft),
+        lambda: pursue(engine, rows, experts, rule),
+        lambda: pursue(engine, rows, experts, soft),
         lambda: engine.gradient_sums(rows, experts, codes),
         lambda: engine.responsibility_sums(rows, experts, codes),
     ]

@@ -15,7 +15,7 @@ def fit(rows, n_components, max_iter=30):
     return DynamicPartitionModel(n_components, max_iter=max_iter, random_state=0).fit(rows)
 
 
-def encode(model, rows, n_swaps=1):
+def encode(model, rows, n_swaps=None):
     """As many active experts at most as orthogonal matching pursuit gets atoms."""
     most = min(N_ATOMS, len(model.means_))
     return model.set_params(n_swaps=n_swaps, max_active=most).transform(rows)
