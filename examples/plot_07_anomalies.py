@@ -1,0 +1,46 @@
+"""
+Rows that do not fit
+====================
+
+``score_samples`` says how well a row is described. Rows with the lowest scores are the odd ones.
+Here 20 of 317 digits were turned upside down.
+"""
+
+# %%
+# Learn what digits look like
+# ---------------------------
+
+import numpy as np
+from sklearn.ensemble import IsolationForest
+from sklearn.metrics import roc_auc_score
+
+from dynpart import DynamicPartitionModel
+from dynpart.datasets import load_digits
+from dynpart.plotting import plot_decomposition
+
+digits = load_digits()
+model = DynamicPartitionModel(n_experts=30, max_active=6, random_state=0).fit(digits.train)
+
+# %%
+# Find the rows that do not belong
+# --------------------------------
+# Sevens and fours, which are not symmetric, upside down among proper test digits.
+
+some = np.flatnonzero(np.isin(digits.test_labels, [4, 7]))[:20]
+turned = digits.test[some][:, ::-1]
+rows = np.vstack([digits.test, turned])
+odd = np.arange(len(rows)) >= len(digits.test)
+
+scores = model.score_samples(rows)
+forest = IsolationForest(random_state=0).fit(digits.train)
+print(f"area under the curve, dynpart:          {roc_auc_score(odd, -scores):.3f}")
+print(
+    f"area under the curve, isolation forest: {roc_auc_score(odd, -forest.score_samples(rows)):.3f}"
+)
+
+# %%
+# The four oddest rows, taken apart
+# ---------------------------------
+# A digit, its reconstruction and its parts: what the reconstruction misses is what is odd.
+
+figure = plot_decomposition(model, rows[np.argsort(scores)[:4]], image_shape=digits.image_shape)

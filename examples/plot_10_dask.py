@@ -1,0 +1,43 @@
+"""
+A cluster with Dask
+===================
+
+Rows stay on the workers, sums come back. Here the cluster is two threads in this process; a
+``Client("scheduler-address:8786")`` is all that changes on a real one. Needs
+``pip install 'dynpart[dask]'``.
+"""
+
+# %%
+# Rows that are made where they are used
+# --------------------------------------
+# Forty binary columns: ten pairs, and their opposites. No process ever holds the whole array.
+
+import dask.array as da
+import numpy as np
+from distributed import Client
+
+from dynpart import DynamicPartitionModel
+
+
+def rows_of_parts(block, block_info=None):
+    """The rows of one chunk."""
+    number = block_info[0]["chunk-location"][0] if block_info else 0
+    rng = np.random.default_rng(number)
+    states = np.repeat(rng.integers(0, 2, (len(block), 10)), 2, axis=1).astype(np.uint8)
+    return np.hstack([states, 1 - states])
+
+
+X = da.zeros((40_000, 40), chunks=(10_000, 40), dtype=np.uint8).map_blocks(
+    rows_of_parts, dtype=np.uint8
+)
+
+# %%
+# Fit and encode
+# --------------
+# ``transform`` on a Dask array is lazy: codes are computed chunk by chunk when they are asked for.
+
+with Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address=None):
+    model = DynamicPartitionModel(n_experts=20, max_iter=10, random_state=0).fit(X)
+    codes = model.transform(X)
+    print(codes)
+    print(f"{codes.sum(axis=1).mean().compute():.2f} experts explain a row")
