@@ -6,22 +6,38 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUN_STAMP := $(VENV)/.installed-run
 DEV_STAMP := $(VENV)/.installed-dev
+DOCS_STAMP := $(VENV)/.installed-docs
+DIST_STAMP := $(VENV)/.installed-dist
+OLDEST := .venv-oldest
+OLDEST_STAMP := $(OLDEST)/.installed
+OLDEST_TESTS := tests/test_package.py tests/test_parameters.py tests/cli/test_errors.py \
+  tests/cli/test_own_data.py
 PYTEST_ARGS ?=
 DEMO_ARGS ?=
 FUZZ_ARGS ?=
 BENCH_ARGS ?= --repeats 3 --growth
+DOCS_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format types fuzz bench clean
+.PHONY: help demo test test-slow test-oldest coverage lint format types docs dist fuzz bench clean
 
 help: ## Show this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
-demo: $(RUN_STAMP) ## Learn two small data sets and draw what was learnt (under a minute)
+demo: $(RUN_STAMP) ## Learn three small data sets; ends with the zoo, in words and as a page
 	$(BIN)/dynpart demo $(DEMO_ARGS)
 
-test: $(DEV_STAMP) ## Run the tests (PYTEST_ARGS="-k pairs" to choose)
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+test: $(DEV_STAMP) ## Run the tests but for the slow ones (PYTEST_ARGS="-k pairs" to choose)
+	$(BIN)/python -m pytest -m "not slow" $(PYTEST_ARGS)
+
+test-slow: $(DEV_STAMP) ## Run the slow tests
+	$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
+
+test-oldest: $(OLDEST_STAMP) ## Run some tests with the oldest versions that pyproject.toml admits
+	$(OLDEST)/bin/python -m pytest -m "not slow" $(OLDEST_TESTS)
+
+coverage: $(DEV_STAMP) ## Measure which lines the tests run; compiled kernels are left out
+	$(BIN)/python -m pytest --cov --cov-report=term:skip-covered $(PYTEST_ARGS)
 
 lint: $(DEV_STAMP) ## Check style with ruff
 	$(BIN)/ruff check .
@@ -34,6 +50,15 @@ format: $(DEV_STAMP) ## Let ruff mend what it can
 types: $(DEV_STAMP) ## Check types with mypy
 	$(BIN)/mypy
 
+docs: $(DOCS_STAMP) ## Build the site into docs/_build/html; warnings are errors
+	$(BIN)/python -m sphinx -W --keep-going -b html $(DOCS_ARGS) docs docs/_build/html
+	@echo "Open docs/_build/html/index.html"
+
+dist: $(DIST_STAMP) ## Build the wheel and the source distribution into dist, and check both
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/python -m twine check --strict dist/*
+
 fuzz: $(DEV_STAMP) ## Throw damaged files and wild input at everything (FUZZ_ARGS="--cases 100")
 	$(BIN)/python benchmarks/fuzz.py $(FUZZ_ARGS)
 
@@ -41,7 +66,8 @@ bench: $(DEV_STAMP) ## Time us beside scikit-learn's learners (BENCH_ARGS="--qui
 	$(BIN)/python -m benchmarks.speed $(BENCH_ARGS)
 
 clean: ## Remove the environment and all caches
-	rm -rf $(VENV) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(OLDEST) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf docs/_build docs/gallery docs/api/generated
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
@@ -56,3 +82,19 @@ $(RUN_STAMP): pyproject.toml | $(BIN)/python
 $(DEV_STAMP): pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
 	@touch $@ $(RUN_STAMP)
+
+$(DOCS_STAMP): pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
+	@touch $@ $(RUN_STAMP)
+
+$(DIST_STAMP): | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check build twine
+	@touch $@
+
+$(OLDEST_STAMP): pyproject.toml .ci/oldest.py
+	$(PYTHON) -m venv --clear $(OLDEST)
+	$(PYTHON) .ci/oldest.py test tables > $(OLDEST)/oldest.txt
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check \
+	  --requirement $(OLDEST)/oldest.txt
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@touch $@

@@ -1,7 +1,13 @@
-"""Settings shared by all tests: no window for figures, and bounded property tests."""
+"""Settings shared by all tests: no window for figures, bounded property tests, a browser.
+
+Without Chromium and its driver the tests of pages are skipped, unless DYNPART_REQUIRE_BROWSER is
+set, as it is in continuous integration.
+"""
 
 import os
+import shutil
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # Figures are drawn to files; a test machine has no display.
@@ -18,3 +24,28 @@ settings.register_profile(
 settings.register_profile("ci", settings.get_profile("dev"), derandomize=True, print_blob=True)
 settings.register_profile("thorough", settings.get_profile("dev"), max_examples=500)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "dev"))
+
+FLAGS = (
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --hide-scrollbars "
+    "--disable-background-networking --disable-component-update --disable-sync "
+    "--window-size=1280,900"
+)
+
+
+@pytest.fixture(scope="session")
+def browser():
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    chromedriver = shutil.which("chromedriver")
+    if not (chromium and chromedriver):
+        if os.environ.get("DYNPART_REQUIRE_BROWSER"):
+            pytest.fail("DYNPART_REQUIRE_BROWSER is set, but there is no Chromium here")
+        pytest.skip("needs Chromium and its driver (Debian: chromium, chromium-driver)")
+    selenium = pytest.importorskip("selenium.webdriver")
+    options = selenium.ChromeOptions()
+    options.binary_location = chromium
+    for flag in FLAGS.split():
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = selenium.Chrome(options=options, service=selenium.ChromeService(chromedriver))
+    yield driver
+    driver.quit()

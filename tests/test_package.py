@@ -1,8 +1,10 @@
 """The package as a whole: quick to import, honest about its names."""
 
 import os
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -10,15 +12,39 @@ import pytest
 import dynpart
 from dynpart.engines import make_engine
 
+ROOT = Path(__file__).parents[1]
+LIBRARIES = {"numpy", "scipy", "sklearn", "numba", "matplotlib", "torch", "dask", "pandas"}
+TOOLS = {"matplotlib", "typer", "rich", "pooch", "requests", "PIL", "safetensors", "torch", "dask"}
 
-def test_importing_the_package_loads_no_heavy_library():
-    heavy = "{'numpy', 'scipy', 'sklearn', 'numba', 'matplotlib', 'torch'}"
-    program = f"import sys, dynpart; print(sorted({heavy} & set(sys.modules)))"
+
+def loaded(program, libraries):
+    """Those of the libraries that a program of its own has imported in the end."""
+    ending = f"; import sys; print(sorted({libraries!r} & set(sys.modules)))"
     environment = os.environ | {"PYTHONPATH": str(Path(dynpart.__file__).parents[1])}
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment
+        [sys.executable, "-c", program + ending],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment,
     )
-    assert done.stdout.strip() == "[]"
+    return done.stdout.strip()
+
+
+def test_importing_the_package_loads_no_heavy_library():
+    assert loaded("import dynpart", LIBRARIES) == "[]"
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "from dynpart import DynamicPartitionModel; from dynpart.datasets import make_pairs; "
+        "DynamicPartitionModel(4, max_iter=1).fit(make_pairs(2)).transform(make_pairs(2))",
+        "import dynpart.datasets",
+    ],
+)
+def test_a_fit_loads_nothing_that_draws_or_talks(program):
+    assert loaded(f"import warnings; warnings.simplefilter('ignore'); {program}", TOOLS) == "[]"
 
 
 def test_every_public_name_can_be_imported():
@@ -37,3 +63,32 @@ def test_the_torch_engine_asks_for_its_extra(monkeypatch):
     monkeypatch.delitem(sys.modules, "dynpart.engines.torch", raising=False)
     with pytest.raises(ImportError, match=r"engine='torch' needs torch.*'dynpart\[gpu\]'"):
         make_engine("torch")
+
+
+# ------------------------------------------------------------------ what is said in several files
+
+
+@pytest.fixture
+def project():
+    path = ROOT / "pyproject.toml"
+    if not path.exists():
+        pytest.skip("not part of this installation")
+    return tomllib.loads(path.read_text())["project"]
+
+
+def test_the_citation_and_the_recipe_are_of_this_version(project):
+    for name, spelled in (("CITATION.cff", "version: {}"), ("conda/meta.yaml", 'version = "{}"')):
+        if (ROOT / name).exists():
+            assert spelled.format(dynpart.__version__) in (ROOT / name).read_text(), name
+
+
+def test_the_recipe_asks_for_the_same_versions(project):
+    recipe = ROOT / "conda" / "meta.yaml"
+    if not recipe.exists():
+        pytest.skip("not part of this distribution")
+    run = recipe.read_text().split("  run:\n")[1].split("\n\n")[0]
+    asked = dict(re.findall(r"- ([a-z-]+) >=([0-9.]+)", run))
+    asked["matplotlib"] = asked.pop("matplotlib-base")
+    python = asked.pop("python")
+    assert project["requires-python"] == f">={python}"
+    assert {f"{name}>={bound}" for name, bound in asked.items()} == set(project["dependencies"])
