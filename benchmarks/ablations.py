@@ -21,8 +21,8 @@ class EveryStep(Annealed):
 
     changed: Mapping[str, Any] = field(default_factory=dict)
 
-    def steps(self, task: Sizes, floor: int) -> list[Step]:
-        return [replace(step, **self.changed) for step in super().steps(task, floor)]
+    def steps(self, task: Sizes, min_active: int) -> list[Step]:
+        return [replace(step, **self.changed) for step in super().steps(task, min_active)]
 
 
 @dataclass(frozen=True)
@@ -35,23 +35,23 @@ class SignOnly(Annealed):
 
 @dataclass(frozen=True)
 class OneSearch(Annealed):
-    """No race: the floor is a third of the experts, at most twelve."""
+    """No trials: at least a third of the experts are active, at most twelve."""
 
-    def contenders(self, task: Sizes) -> list[int]:
-        return Annealed(floor=min(FULL_CODE, math.ceil(task.n_experts / 3))).contenders(task)
+    def candidates(self, task: Sizes) -> list[int]:
+        return Annealed(min_active=min(FULL_CODE, math.ceil(task.n_experts / 3))).candidates(task)
 
 
 ABLATIONS: dict[str, Plan] = {
-    "no race": OneSearch(),
-    "no floor": Annealed(floor=1),
+    "no trials": OneSearch(),
+    "no minimum": Annealed(min_active=1),
     "no smoothed phase": EveryStep(changed={"smoothed": False}),
     "no bound": EveryStep(changed={"log2_bound": math.inf}),
     "all rows in the search": EveryStep(changed={"n_rows": None, "n_batches": 1}),
     "steps do not shrink": EveryStep(changed={"size": 1.0}),
     "no memory": EveryStep(changed={"memory": 0.0}),
-    "greedy polish": Annealed(n_swaps=0),
+    "greedy refinement": Annealed(n_swaps=0),
     "soft averages": EveryStep(changed={"sharpness": 1.0}),
-    "no shrinkage": EveryStep(changed={"doubt": False}),
+    "no shrinkage": EveryStep(changed={"shrink": False}),
     "sign instead of score": SignOnly(),
     "epsilon 0.5": Annealed(epsilon=0.5),
 }

@@ -144,7 +144,7 @@ def operations(train: Tensor, test: Tensor, model: DynamicPartitionModel) -> lis
     some = fit_rows[:2000]
     rate, bytes_a_second = lane_rate(), bandwidth()
     n_rows, n_features = fit_rows.shape
-    per_row = changes(experts.like(np.empty(0)), to_numpy(codes.order[:2000]))
+    per_row = changes(experts.like(np.empty(0)), to_numpy(codes.members[:2000]))
     n_different = int(different(experts.like(np.empty(0))).sum())
     mean_active = float(codes.n_active.double().mean())
 

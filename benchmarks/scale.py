@@ -66,17 +66,17 @@ class Schedule:
     def __init__(self) -> None:
         from dynpart.learning import Annealed
 
-        self.plan = Annealed(floor=5)
+        self.plan = Annealed(min_active=5)
 
     def __getattr__(self, name: str):
         return getattr(self.plan, name)
 
-    def steps(self, task, floor):
-        steps = self.plan.steps(task, floor)
+    def steps(self, task, min_active):
+        steps = self.plan.steps(task, min_active)
         drawn = [step for step in steps if step.n_rows is not None]
         full = [step for step in steps if step.n_rows is None]
         *again, last = full[-1:] * N_FULL
-        again = [replace(step, doubt=False) for step in again]
+        again = [replace(step, shrink=False) for step in again]
         return [*drawn[:: max(1, len(drawn) // N_SEARCH)][:N_SEARCH], *again, last]
 
 

@@ -196,7 +196,7 @@ def test_fit_ends_with_three_lines_for_newcomers(animals, model, tmp_path):
     assert worth == saving_in_words(told.saved_bits)
     assert following.startswith(f"Next: dynpart describe {out} {data}")
     call(*following.split("   ")[0].split()[2:])
-    for word in ("floor", "penalised", "RMSE", "race"):
+    for word in ("trial", "minimum", "at least", "penalised", "RMSE"):
         assert word not in said
     assert "nats" not in found + worth + following
     valid = call("fit", data, "-k", 4, "-o", out, "--force", "--valid", data).stderr

@@ -140,14 +140,16 @@ def test_a_stream_of_pairs_is_understood():
     last = states[-1]
     assert last.moments.n_rows == 40 * 200
     assert [record.iteration for record in last.history] == list(range(40))
-    assert len(states[1].runners) > 1
-    assert len(last.runners) == 1
+    assert len(states[1].candidates) > 1
+    assert len(last.candidates) == 1
     assert pairs_recovered(last.leader.experts.eta[0]).all()
 
 
-@pytest.mark.parametrize("plan", [PLAN, Annealed(floor=2), Paper()], ids=["race", "floor", "paper"])
+@pytest.mark.parametrize(
+    "plan", [PLAN, Annealed(min_active=2), Paper()], ids=["trials", "one search", "paper"]
+)
 def test_step_sizes_are_one_in_the_search_and_decay_from_then_on(plan, monkeypatch):
-    """Long past the rows (240 an expert) from which on the plan's polish draws batches as well."""
+    """Long past the rows (240 an expert) from which on refinement draws batches as well."""
     used = []
 
     def noted(task, plan, step, experts, batches, n_rows, memory, sums):
@@ -164,9 +166,9 @@ def test_step_sizes_are_one_in_the_search_and_decay_from_then_on(plan, monkeypat
     last = learn([rows] * n_batches, n_experts=4, plan=plan, n_settle=n_settle)[-1]
     t0 = 0 if isinstance(plan, Paper) else 7
     expected = [1.0 if t <= t0 else (1 + t - t0) ** -0.7 for t in range(n_batches)]
-    n_floors = 2 if plan is PLAN else 1
+    n_tried = 2 if plan is PLAN else 1
     assert used == [
-        size for t, size in enumerate(expected) for _ in range(n_floors if t < t0 else 1)
+        size for t, size in enumerate(expected) for _ in range(n_tried if t < t0 else 1)
     ]
     assert [record.step.size for record in last.history] == expected
     assert [record.step.search for record in last.history] == [t < t0 for t in range(n_batches)]
@@ -223,12 +225,14 @@ def test_a_batch_of_a_stream_is_an_iteration_over_its_rows(plan):
     (batch,) = batches_of_pairs(1)
     before, after = learn([batch], plan=plan, n_settle=1)
     task = make_task(batch, before.leader.experts.family, n_settle=1)
-    for runner in after.runners:
-        step = step_of_batch(plan.steps(task, runner.floor), 0)
+    for candidate in after.candidates:
+        step = step_of_batch(plan.steps(task, candidate.min_active), 0)
         start = LearnerState(before.leader.experts)
         (state,) = iterate(task, plan, start, [step], seed=0)
-        np.testing.assert_array_equal(state.experts.log2_expertise, runner.experts.log2_expertise)
-        np.testing.assert_allclose(state.experts.eta, runner.experts.eta, atol=1e-12)
+        np.testing.assert_array_equal(
+            state.experts.log2_expertise, candidate.experts.log2_expertise
+        )
+        np.testing.assert_allclose(state.experts.eta, candidate.experts.eta, atol=1e-12)
 
 
 @given(st.integers(1, 80), st.integers(0, 500), st.integers(1, 10**6), st.integers(1, 60))
@@ -238,8 +242,8 @@ def test_sizes_of_steps_are_as_documented(n_settle, t, n_rows, n_experts):
     family = make_family("bernoulli", moments)
     task = Task(None, None, moments, family, n_experts, n_settle, 1, n_experts)
     t0 = math.floor(0.7 * n_settle)
-    for floor in PLAN.contenders(task):
-        step = step_of_batch(PLAN.steps(task, floor), t)
+    for least in PLAN.candidates(task):
+        step = step_of_batch(PLAN.steps(task, least), t)
         assert step.search == (t < t0)
         assert step.size == (1.0 if t < t0 else (1 + t - t0) ** -0.7)
 
@@ -247,13 +251,13 @@ def test_sizes_of_steps_are_as_documented(n_settle, t, n_rows, n_experts):
 def test_a_stream_follows_all_of_a_plan_that_a_stream_can():
     asked = Step(
         n_rows=7, n_batches=3, min_active=2, smoothed=True, log2_bound=3.0, size=0.3, memory=0.5,
-        n_starts=4, n_swaps=5, sharpness=2.0, doubt=True,
+        n_starts=4, n_swaps=5, sharpness=2.0, shrink=True,
     )  # fmt: skip
     steps = [replace(asked, search=True)] * 2 + [asked] * 2
     for t in (0, 1, 2, 3, 9):
         found = step_of_batch(steps, t)
         size = 1.0 if t <= 2 else (t - 1) ** -0.7
-        own = {"n_rows": None, "n_batches": 1, "size": size, "memory": 1 - size, "doubt": False}
+        own = {"n_rows": None, "n_batches": 1, "size": size, "memory": 1 - size, "shrink": False}
         assert found == replace(asked, search=t < 2, **own)
 
 

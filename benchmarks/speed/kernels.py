@@ -78,7 +78,7 @@ def small_rows(hertz: float) -> list[list[str]]:
     n_experts, n_features = experts.log2_expertise.shape
     n_lanes = VECTOR * -(-n_experts // VECTOR)
     n_different = int(different(experts).sum())
-    changed = changes(experts, codes.order[:2000])
+    changed = changes(experts, codes.members[:2000])
     active = float(codes.n_active.mean())
 
     def line(what: str, call: Callable[[], Any], instructions: float) -> list[str]:

@@ -211,7 +211,10 @@ class DynamicPartitionModel(CountedModel):
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "learning": [
             StrOptions(set(PLANS)),
-            HasMethods(["start", "contenders", "steps", "expertise_change"]),
+            HasMethods(
+                ["start", "candidates", "steps", "expertise_change"],
+                earlier={"candidates": "contenders"},
+            ),
         ],
         "expert_update": [StrOptions({"average", "newton"})],
         "n_init": [Interval(Integral, 1, None, closed="left")],
@@ -401,8 +404,10 @@ class DynamicPartitionModel(CountedModel):
         if self.verbose > 1:
             print(f"dynpart: {fit.adaptation}", file=sys.stderr)
         limit, unseen = task.max_active, fit.unseen
-        raced = len(fit.adaptation.contenders) > 1
-        for complaint in complaints(summary, fit.experts, fit.history, limit, unseen, raced=raced):
+        several = len(fit.adaptation.trials) > 1
+        for complaint in complaints(
+            summary, fit.experts, fit.history, limit, unseen, several_trials=several
+        ):
             warnings.warn(complaint, ConvergenceWarning, stacklevel=3)
         self._stream, self._moments = None, moments.like(np.empty(0))
 
@@ -418,13 +423,13 @@ class DynamicPartitionModel(CountedModel):
         and, for Gaussians, the centre and the smallest variance. :meth:`save` keeps the stream: a
         loaded model goes on to the last bit as this one would.
 
-        A batch follows the plan's next step, and the last one once there are no more: its floor on
-        active experts, soft comparisons, bound on expertise, starts, swaps and sharper averages,
-        and `connectivity`. A stream is seen once, so it does without what needs rows again: it
-        draws no rows from a batch, floors race batch by batch with one search each, idle experts
-        are not renewed, and no batch is the last, after which opinions would be shrunk. Sizes of
-        steps and memory are the stream's own; `n_init` and `tol` have no effect. `n_experts` must
-        stay what it was. :func:`dynpart.streaming.step_of_batch` decides this.
+        A batch follows the plan's next step, and the last one once there are no more: its minimum
+        number of active experts, soft comparisons, bound on expertise, starts, swaps and sharper
+        averages, and `connectivity`. A stream is seen once, so it does without what needs rows
+        again: it draws no rows from a batch, searches once with each candidate of the plan, does
+        not re-initialise idle experts, and never shrinks opinions, since no batch is the last.
+        Sizes of steps and memory are the stream's own; `n_init` and `tol` have no effect.
+        `n_experts` must stay what it was. :func:`dynpart.streaming.step_of_batch` decides this.
 
         Parameters
         ----------

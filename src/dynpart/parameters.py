@@ -84,13 +84,18 @@ def StrOptions(options: Collection[str]) -> Options:
 
 @dataclass(frozen=True)
 class HasMethods:
-    """Objects with these methods."""
+    """Objects with these methods, perhaps under earlier names."""
 
     methods: Sequence[str]
+    earlier: Mapping[str, str] = field(default_factory=dict)
 
     def accepts(self, value: Any) -> bool:
         """Whether an object has all of the methods."""
-        return all(callable(getattr(value, name, None)) for name in self.methods)
+
+        def has(name: str | None) -> bool:
+            return name is not None and callable(getattr(value, name, None))
+
+        return all(has(name) or has(self.earlier.get(name)) for name in self.methods)
 
     def __str__(self) -> str:
         return f"an object with the methods {', '.join(self.methods)}"

@@ -65,11 +65,11 @@ def _short(record: IterationRecord) -> str:
 def describe(record: IterationRecord) -> str:
     """One line of a log: what the iteration looked at, how good it was and what moved."""
     step = record.step
-    shrinkage = f"; shrinkage of {record.doubt:g}" if record.doubt else ""
+    shrinkage = f"; shrinkage of {record.shrinkage:g}" if record.shrinkage else ""
     return (
         f"iteration {record.iteration + 1:3d}: joint {record.joint:.3f}, "
         f"penalised {record.penalised:.3f} nats a row; {record.mean_active:.2f} active "
-        f"(floor {step.min_active}, {'smoothed' if step.smoothed else 'hard'}, "
+        f"(at least {step.min_active} active, {'smoothed' if step.smoothed else 'hard'}, "
         f"{record.n_rows} rows, bound 2^{step.log2_bound:.1f}); "
         f"opinions moved {record.opinion_change:.1e} sd, "
         f"expertise {record.expertise_change:.1e} octaves{shrinkage}"

@@ -19,7 +19,7 @@ def assert_follows_the_rule(rows, experts, rule, codes):
     """Every step takes an expert whose exact gain is the best up to `NEAR`, and stops rightly."""
     density = expert_log_densities(rows, experts)
     near = NEAR * max(1.0, np.abs(density).sum(axis=2).max() / 1e3)
-    for i, order in enumerate(codes.order):
+    for i, order in enumerate(codes.members):
         kind = _SmoothedScore if rule.smoothed else HardScore
         score = kind(density[i : i + 1], experts)
         chosen = list(order[order >= 0])
@@ -41,7 +41,7 @@ def assert_likelihood_of_codes(rows, experts, codes):
     density = expert_log_densities(rows, experts)
     ranks = experts.ranks
     base = row_log_base(rows, experts.family) + np.zeros(len(rows))
-    found = zip(density, base, codes.order, codes.log_likelihood, strict=True)
+    found = zip(density, base, codes.members, codes.log_likelihood, strict=True)
     for l_row, b, order, value in found:
         chosen = order[order >= 0]
         owner = chosen[ranks[chosen].argmin(axis=0)]
@@ -54,7 +54,7 @@ def assert_same_codes(codes, exact, *, in_order=True):
 
     A refined code has no order: equally weak experts may be looked at in another one.
     """
-    found, expected = codes.order, exact.order
+    found, expected = codes.members, exact.members
     if not in_order:
         found, expected = np.sort(found, axis=1), np.sort(expected, axis=1)
     np.testing.assert_array_equal(found, expected)

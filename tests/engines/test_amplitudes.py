@@ -97,8 +97,8 @@ def test_engines_find_the_codes_of_the_reference(
     rule = make_rule(5, max_active=4, n_swaps=n_swaps, n_starts=n_starts, prune=prune)
     there = make_engine(engine, device="cpu" if engine == "torch" else None)
     found, exact = (pursue(each, rows, experts, rule) for each in (there, REFERENCE))
-    found_order = np.asarray(found.order)
-    in_order = np.sort(found_order, axis=1), np.sort(exact.order, axis=1)
+    found_order = np.asarray(found.members)
+    in_order = np.sort(found_order, axis=1), np.sort(exact.members, axis=1)
     width = max(part.shape[1] for part in in_order)
     padded = [np.pad(p, ((0, 0), (width - p.shape[1], 0)), constant_values=-1) for p in in_order]
     assert_array_equal(*padded)
@@ -129,7 +129,7 @@ def test_no_single_change_improves_a_refined_code(seed, mode):
     greedy = pursue(make_engine("cpu"), rows, experts, make_rule(5))
     assert (codes.log_likelihood >= greedy.log_likelihood - 2 * MARGIN).all()
     for row, score in enumerate(row_scores(rows, experts, rule.charges)):
-        code = [int(k) for k in codes.order[row] if k >= 0]
+        code = [int(k) for k in codes.members[row] if k >= 0]
         best = score.worth(code) + MARGIN + 1e-6
         others = [k for k in range(5) if k not in code]
         changed = [[*code, k] for k in others]
@@ -171,6 +171,6 @@ def test_a_prior_over_codes_does_not_change_them():
         pursue(make_engine("cpu"), rows, experts, make_rule(5, n_swaps=50, prior=each))
         for each in (None, prior)
     )
-    assert_array_equal(plain.order, under.order)
+    assert_array_equal(plain.members, under.members)
     with pytest.raises(ValueError, match="prior"):
         make_engine("cpu").pursue(rows, experts, make_rule(5, prior=prior))

@@ -109,7 +109,7 @@ def test_drawn_rows_are_worked_on_in_memory():
     assert np.array_equal(drawn.values, table.values[indices])
     codes = pursue(ENGINE, drawn, experts, make_rule(5))
     expected = pursue(WHOLE, table[indices], experts, make_rule(5))
-    np.testing.assert_array_equal(codes.order, expected.order)
+    np.testing.assert_array_equal(codes.members, expected.members)
     for sums in ("gradient_sums", "responsibility_sums"):
         found = getattr(ENGINE, sums)(drawn, experts, codes)
         whole = getattr(WHOLE, sums)(table[indices], experts, expected)
@@ -274,7 +274,12 @@ def test_integers_become_numbers_an_engine_reads():
 def test_a_model_of_blocks_is_the_model_of_the_table(tmp_path):
     rng = np.random.default_rng(3)
     table = make_pairs(4)[rng.integers(0, 16, 600)].astype(np.uint8)
-    settings = {"n_experts": 8, "max_iter": 10, "learning": Annealed(floor=4), "random_state": 0}
+    settings = {
+        "n_experts": 8,
+        "max_iter": 10,
+        "learning": Annealed(min_active=4),
+        "random_state": 0,
+    }
     whole = DynamicPartitionModel(**settings).fit(table)
     for name, source in sources_of(table, tmp_path):
         model = DynamicPartitionModel(**settings).fit(source)

@@ -35,7 +35,7 @@ def test_engines_refuse_arrays_that_do_not_suit_each_other(engine):
         with pytest.raises(ValueError, match=r"rows of shape"):
             sums(Rows(rows.values[:, :3]), experts, codes)
     if engine.name == "cpu":
-        codes.order[0, 0] = 77
+        codes.members[0, 0] = 77
         with pytest.raises(ValueError, match="expert 77, there are 5"):
             engine.gradient_sums(rows, experts, codes)
 

@@ -42,7 +42,7 @@ def test_pursuit_is_the_reference_one(problem, smoothed, data):
         experts.n_experts, min_active=fewest, max_active=most, cost=cost, smoothed=smoothed
     )
     codes = pursue(CPU, rows, experts, rule)
-    assert codes.order.shape == (len(rows), most)
+    assert codes.members.shape == (len(rows), most)
     assert_follows_the_rule(rows, experts, rule, codes)
     assert_likelihood_of_codes(rows, experts, codes)
 
@@ -86,7 +86,7 @@ def test_swaps_where_experts_agree_on_half_the_variables(max_active, family):
     for n_swaps in (0, 1, 4):
         rule = make_rule(16, max_active=max_active, cost=cost, n_swaps=n_swaps, prune=True)
         codes, exact = (pursue(engine, rows, experts, rule) for engine in (CPU, REFERENCE))
-        np.testing.assert_array_equal(codes.order, exact.order)
+        np.testing.assert_array_equal(codes.members, exact.members)
         np.testing.assert_allclose(codes.log_likelihood, exact.log_likelihood, rtol=1e-5)
 
 
@@ -151,8 +151,8 @@ def test_ties_go_to_the_lowest_index(smoothed):
     rows = make_rows(rng, one, 50)
     codes = pursue(CPU, rows, twice, make_rule(8, max_active=3, smoothed=smoothed))
     exact = pursue(REFERENCE, rows, twice, make_rule(8, max_active=3, smoothed=smoothed))
-    np.testing.assert_array_equal(codes.order, exact.order)
-    assert (codes.order[:, 0] < 4).all()
+    np.testing.assert_array_equal(codes.members, exact.members)
+    assert (codes.members[:, 0] < 4).all()
 
 
 def test_dead_experts_stay_asleep():
@@ -164,7 +164,7 @@ def test_dead_experts_stay_asleep():
     experts = Experts(experts.family, eta, level)
     rows = make_rows(rng, experts, 30)
     codes = pursue(CPU, rows, experts, make_rule(10))
-    assert codes.order.max() < 5
+    assert codes.members.max() < 5
     assert_same_sums(CPU, rows, experts, codes)
     assert (CPU.responsibility_sums(rows, experts, codes).weight[5:] == 0).all()
 
@@ -196,11 +196,11 @@ def test_a_row_gets_the_same_code_in_any_batch_order_and_thread(family, smoothed
     whole = pursue(CpuEngine(n_threads=1), rows, experts, rule)
     shuffle = rng.permutation(len(rows))
     moved = pursue(CpuEngine(n_threads=3), rows[shuffle], experts, rule)
-    np.testing.assert_array_equal(moved.order, whole.order[shuffle])
+    np.testing.assert_array_equal(moved.members, whole.members[shuffle])
     np.testing.assert_array_equal(moved.log_likelihood, whole.log_likelihood[shuffle])
     for i in (0, 77, 149):
         alone = pursue(CPU, rows[i : i + 1], experts, rule)
-        np.testing.assert_array_equal(alone.order[0], whole.order[i])
+        np.testing.assert_array_equal(alone.members[0], whole.members[i])
         assert alone.log_likelihood[0] == whole.log_likelihood[i]
 
 
@@ -236,7 +236,7 @@ def test_binary_rows_of_any_type(tmp_path):
         kind = Rows.of(table, experts.family)
         assert kind.complete
         codes = pursue(CPU, kind, experts, rule)
-        np.testing.assert_array_equal(codes.order, expected.order)
+        np.testing.assert_array_equal(codes.members, expected.members)
         np.testing.assert_array_equal(codes.log_likelihood, expected.log_likelihood)
         sums = CPU.gradient_sums(kind, experts, codes)
         exact = CPU.gradient_sums(Rows(rows), experts, expected)
@@ -259,7 +259,7 @@ def test_chunks_change_nothing(monkeypatch):
             patch.setattr(cpu, "GROUP_TERMS", 1000)
             pieces = pursue(CPU, rows, experts, rule)
             sums = CPU.gradient_sums(rows, experts, pieces)
-        np.testing.assert_array_equal(pieces.order, whole.order)
+        np.testing.assert_array_equal(pieces.members, whole.members)
         np.testing.assert_array_equal(pieces.log_likelihood, whole.log_likelihood)
         exact = REFERENCE.gradient_sums(rows, experts, whole)
         np.testing.assert_allclose(sums.first, exact.first, atol=1e-4)

@@ -88,7 +88,7 @@ def learn(engine, rows, moments, report=None):
     """Two iterations on drawn rows, then two on all of them."""
     return fit_experts(
         Task(engine, rows, moments, make_family("auto", moments), 10, 4, 1, 10),
-        Annealed(floor=5),
+        Annealed(min_active=5),
         n_init=1,
         seed=3,
         rule=PursuitRule(1, 10, np.zeros(10)),
@@ -242,7 +242,7 @@ def test_a_chunk_that_fails_once_does_not_spoil_later_fits(client, table, tmp_pa
     )
     if kept:
         X = X.persist()
-    model = DynamicPartitionModel(10, max_iter=2, learning=Annealed(floor=5), random_state=0)
+    model = DynamicPartitionModel(10, max_iter=2, learning=Annealed(min_active=5), random_state=0)
     with pytest.raises(OSError, match="for a moment") as caught:
         model.fit(X)
     assert caught.value is not None  # somebody still looks at the error, and at what it holds
@@ -304,7 +304,12 @@ def test_without_the_extra_one_line_says_what_to_install(monkeypatch):
 
 
 def test_a_model_of_a_dask_array_is_that_of_its_blocks(client, table):
-    settings = {"n_experts": 10, "max_iter": 4, "learning": Annealed(floor=5), "random_state": 0}
+    settings = {
+        "n_experts": 10,
+        "max_iter": 4,
+        "learning": Annealed(min_active=5),
+        "random_state": 0,
+    }
     X = da.from_array(table, chunks=(200, -1))
     model = DynamicPartitionModel(**settings).fit(X)
     of_blocks = DynamicPartitionModel(**settings).fit(cut(table, 200))

@@ -94,7 +94,7 @@ class Objective:
 
 
 def as_sets(codes):
-    return [set(order[order >= 0].tolist()) for order in to_numpy(codes.order)]
+    return [set(order[order >= 0].tolist()) for order in to_numpy(codes.members)]
 
 
 def assert_law(engine, rows, experts, rule):

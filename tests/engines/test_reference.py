@@ -63,7 +63,7 @@ def test_pursuit_is_the_literal_one(problem, smoothed, data):
     rule = make_rule(n_experts, min_active=fewest, max_active=most, cost=cost, smoothed=smoothed)
     codes = pursue(ENGINE, rows, experts, rule)
     score = mixture_likelihood if smoothed else likelihood
-    for x, order, value in zip(rows.values, codes.order, codes.log_likelihood, strict=True):
+    for x, order, value in zip(rows.values, codes.members, codes.log_likelihood, strict=True):
         expected = literal_pursuit(
             lambda s, x=x: score(experts, x, s), n_experts, fewest, most, cost
         )
@@ -75,7 +75,7 @@ def test_pursuit_is_the_literal_one(problem, smoothed, data):
 def test_pursuit_never_lowers_the_likelihood(problem):
     experts, rows = problem
     codes = pursue(ENGINE, rows, experts, make_rule(experts.n_experts))
-    for x, order in zip(rows.values, codes.order, strict=True):
+    for x, order in zip(rows.values, codes.members, strict=True):
         path = [likelihood(experts, x, order[: m + 1]) for m in range((order >= 0).sum())]
         assert (np.diff(path) > 0).all()
 
@@ -87,7 +87,7 @@ def test_a_row_gets_the_same_code_in_any_batch(problem):
     together = pursue(ENGINE, rows, experts, rule)
     for i in range(len(rows)):
         alone = pursue(ENGINE, rows[i : i + 1], experts, rule)
-        np.testing.assert_array_equal(alone.order[0], together.order[i])
+        np.testing.assert_array_equal(alone.members[0], together.members[i])
         assert alone.log_likelihood[0] == together.log_likelihood[i]
 
 
@@ -101,7 +101,7 @@ def test_permuting_variables_changes_no_code_and_permutes_sums(problem, seed):
     moved = type(experts)(family, eta, experts.log2_expertise[:, shuffle])
     rule = make_rule(experts.n_experts)
     codes = pursue(ENGINE, rows, experts, rule)
-    np.testing.assert_array_equal(codes.order, pursue(ENGINE, shuffled, moved, rule).order)
+    np.testing.assert_array_equal(codes.members, pursue(ENGINE, shuffled, moved, rule).members)
     sums = ENGINE.responsibility_sums(rows, experts, codes)
     moved_sums = ENGINE.responsibility_sums(shuffled, moved, codes)
     np.testing.assert_allclose(moved_sums.weight, sums.weight[:, shuffle], rtol=1e-12)
@@ -174,7 +174,7 @@ def test_swaps_starts_and_pruning_only_improve_the_code(problem):
     def worth(**changes):
         codes = pursue(ENGINE, rows, experts, make_rule(n_experts, cost=cost, **changes))
         assert (codes.n_active >= 1).all()
-        assert codes.order.max() < n_experts
+        assert codes.members.max() < n_experts
         return codes.log_likelihood - 0.3 * codes.n_active
 
     # dropping an expert may give away up to the margin
@@ -214,8 +214,8 @@ def test_the_background_expert_leads_away_from_a_bad_first_choice():
     level = np.array([[0, 0, 0, 0], [1, 1, -1, -1], [-1, -1, 1, 1]], dtype=float)
     experts = Experts(Bernoulli(), mu[None], level)
     x = Rows(np.ones((1, 4), dtype=np.uint8))
-    assert pursue(ENGINE, x, experts, make_rule(3)).order[0, 0] == 0
-    code = pursue(ENGINE, x, experts, make_rule(3, n_swaps=1)).order[0]
+    assert pursue(ENGINE, x, experts, make_rule(3)).members[0, 0] == 0
+    code = pursue(ENGINE, x, experts, make_rule(3, n_swaps=1)).members[0]
     assert set(code[code >= 0]) == {1, 2}
 
 
@@ -226,13 +226,13 @@ def test_swaps_and_starts_find_what_greed_missed():
     experts = Experts(Bernoulli(), mu[None], level)
     x = Rows(np.ones((1, 4), dtype=np.uint8))
     rule = make_rule(3, max_active=2)
-    assert set(pursue(ENGINE, x, experts, rule).order[0]) != {1, 2}
+    assert set(pursue(ENGINE, x, experts, rule).members[0]) != {1, 2}
     for change in ({"n_swaps": 1}, {"n_starts": 2}):
         better = make_rule(3, max_active=2, **change)
-        assert set(pursue(ENGINE, x, experts, better).order[0]) == {1, 2}
+        assert set(pursue(ENGINE, x, experts, better).members[0]) == {1, 2}
     # with room for three, the all-rounder ends up owning nothing, and pruning takes it out
-    assert set(pursue(ENGINE, x, experts, make_rule(3)).order[0]) == {0, 1, 2}
-    pruned = pursue(ENGINE, x, experts, make_rule(3, prune=True)).order[0]
+    assert set(pursue(ENGINE, x, experts, make_rule(3)).members[0]) == {0, 1, 2}
+    pruned = pursue(ENGINE, x, experts, make_rule(3, prune=True)).members[0]
     assert set(pruned[pruned >= 0]) == {1, 2}
 
 

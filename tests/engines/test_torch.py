@@ -53,8 +53,8 @@ def engine_of(kernels):
 
 def as_numpy(codes, rule):
     """Codes as the reference has them, with all slots."""
-    order = np.full((len(codes.order), rule.max_active), -1, dtype=np.int32)
-    found = to_numpy(codes.order)
+    order = np.full((len(codes.members), rule.max_active), -1, dtype=np.int32)
+    found = to_numpy(codes.members)
     order[:, : found.shape[1]] = found
     weight = None if codes.weight is None else to_numpy(codes.weight)
     return Codes(order, to_numpy(codes.log_likelihood), weight=weight)
@@ -209,7 +209,7 @@ def test_ties_go_to_the_lowest_index(kernels, smoothed):
     rows = make_rows(rng, one, 30)
     rule = make_rule(8, max_active=3, smoothed=smoothed)
     codes = as_numpy(pursue(engine_of(kernels), rows, twice, rule), rule)
-    np.testing.assert_array_equal(codes.order, pursue(REFERENCE, rows, twice, rule).order)
+    np.testing.assert_array_equal(codes.members, pursue(REFERENCE, rows, twice, rule).members)
 
 
 @both_ways
@@ -257,11 +257,11 @@ def test_a_row_gets_the_same_code_in_any_batch_and_run(kernels, family, smoothed
     expected = as_numpy(whole, rule)
     shuffle = rng.permutation(len(rows))
     moved = as_numpy(pursue(engine, rows[shuffle], experts, rule), rule)
-    np.testing.assert_array_equal(moved.order, expected.order[shuffle])
+    np.testing.assert_array_equal(moved.members, expected.members[shuffle])
     if kernels:
         np.testing.assert_array_equal(moved.log_likelihood, expected.log_likelihood[shuffle])
     alone = as_numpy(pursue(engine, rows[7:8], experts, rule), rule)
-    np.testing.assert_array_equal(alone.order[0], expected.order[7])
+    np.testing.assert_array_equal(alone.members[0], expected.members[7])
     for operation in ("gradient_sums", "responsibility_sums"):
         once, again = (getattr(engine, operation)(rows, experts, whole) for _ in range(2))
         for name in vars(once):
@@ -285,7 +285,7 @@ def test_chunks_and_streams_change_nothing(monkeypatch, family):
     assert len(list(by_pieces._chunks(rows, 18_000))) > 1
     for kind in (held, rows):
         pieces = pursue(by_pieces, kind, experts, rule)
-        assert bool((pieces.order == whole.order).all())
+        assert bool((pieces.members == whole.members).all())
         again = by_pieces.gradient_sums(kind, experts, pieces)
         torch.testing.assert_close(again.first, sums.first, rtol=1e-9, atol=1e-9)
         torch.testing.assert_close(again.second, sums.second, rtol=1e-9, atol=1e-9)
@@ -320,7 +320,12 @@ def test_a_recorded_fit_is_the_same_to_the_last_bit(monkeypatch, gray):
     monkeypatch.setattr(
         torch.cuda.CUDAGraph, "replay", lambda graph: (recorded.append(1), replay(graph))
     )
-    arguments = {"learning": Annealed(floor=3), "max_iter": 6, "device": DEVICE, "random_state": 0}
+    arguments = {
+        "learning": Annealed(min_active=3),
+        "max_iter": 6,
+        "device": DEVICE,
+        "random_state": 0,
+    }
     there = DynamicPartitionModel(6, **arguments).fit(X)
     assert recorded
     monkeypatch.setattr(TorchEngine, "repeated", lambda self, fold, *_: fold)
@@ -337,7 +342,7 @@ def test_a_fit_gives_back_the_memory_of_its_recordings():
     X = torch.as_tensor(make_bars(n_samples=400, random_state=0), device=DEVICE)
 
     def held_after_a_fit():
-        DynamicPartitionModel(6, learning=Annealed(floor=3), max_iter=6, random_state=0).fit(X)
+        DynamicPartitionModel(6, learning=Annealed(min_active=3), max_iter=6, random_state=0).fit(X)
         return torch.cuda.memory_allocated()
 
     gc.disable()

@@ -107,8 +107,8 @@ def test_density_and_derivatives(document, x, eta, other):
 
 def as_numpy(codes, rule):
     """Codes of the torch engine as the reference has them, with all slots."""
-    order = np.full((len(codes.order), rule.max_active), -1, dtype=np.int32)
-    found = to_numpy(codes.order)
+    order = np.full((len(codes.members), rule.max_active), -1, dtype=np.int32)
+    found = to_numpy(codes.members)
     order[:, : found.shape[1]] = found
     return Codes(order, to_numpy(codes.log_likelihood))
 

@@ -65,7 +65,7 @@ def da():
 
 
 def model_of():
-    return DynamicPartitionModel(10, max_iter=3, learning=Annealed(floor=5), random_state=0)
+    return DynamicPartitionModel(10, max_iter=3, learning=Annealed(min_active=5), random_state=0)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

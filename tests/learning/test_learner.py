@@ -1,4 +1,4 @@
-"""The learner: laws of an iteration, the race, renewal, connectivity, early stop."""
+"""The learner: laws of an iteration, trials, re-initialisation, connectivity, early stop."""
 
 from dataclasses import replace
 
@@ -35,8 +35,8 @@ from dynpart.learning._connectivity import (
 )
 from dynpart.learning._diagnosis import complaints
 from dynpart.learning._objective import joint_objective, penalised_objective
-from dynpart.learning._race import LAPS
-from dynpart.learning._renewal import idle_experts, renew
+from dynpart.learning._reinitialisation import idle_experts, reinitialise
+from dynpart.learning._trials import REPEATS
 from dynpart.prior import CodePrior
 from dynpart.rows import Rows
 
@@ -271,7 +271,7 @@ def test_learning_stops_when_nothing_moves_but_never_in_the_search():
     searches = sum(record.step.search for record in fit.history_)
     # One iteration over all rows to see that nothing moves, and the last, which shrinks.
     assert fit.n_iter_ == searches + 2 < 40
-    assert [record.step.doubt for record in fit.history_].index(True) == fit.n_iter_ - 1
+    assert [record.step.shrink for record in fit.history_].index(True) == fit.n_iter_ - 1
     full = DynamicPartitionModel(6, max_iter=40, random_state=0, tol=0.0).fit(X)
     assert full.n_iter_ == 40
 
@@ -283,20 +283,20 @@ def test_opinions_on_few_rows_are_shrunk_and_explain_unseen_ones_better():
     train, unseen = rows[:60], rows[60:]
 
     class Sure(Annealed):
-        def steps(self, problem, floor):
-            return [replace(step, doubt=False) for step in super().steps(problem, floor)]
+        def steps(self, problem, min_active):
+            return [replace(step, shrink=False) for step in super().steps(problem, min_active)]
 
     def explained(learning):
         model = DynamicPartitionModel(6, learning=learning, random_state=0).fit(train)
         return model, model.log_likelihood(unseen, model.transform(unseen)).mean()
 
     (shrunk, more), (sure, less) = explained("annealed"), explained(Sure())
-    assert shrunk.history_[-1].doubt > 0
-    assert sure.history_[-1].doubt == 0
+    assert shrunk.history_[-1].shrinkage > 0
+    assert sure.history_[-1].shrinkage == 0
     assert more > less
     np.testing.assert_allclose(shrunk.expertise_, sure.expertise_, rtol=1e-5)
     certain = DynamicPartitionModel(6, random_state=0).fit(make_pairs(3))
-    assert certain.history_[-1].doubt == 0
+    assert certain.history_[-1].shrinkage == 0
 
 
 def test_objectives_are_what_they_say():
@@ -313,7 +313,7 @@ def test_objectives_are_what_they_say():
     assert found == pytest.approx(-2.0 + 2.0 * prior / 10)
 
 
-def test_idle_experts_are_renewed_when_that_explains_more():
+def test_idle_experts_are_reinitialised_when_that_explains_more():
     """Three of eight experts insist that all pixels are on: nobody ever asks them again."""
     X = make_bars(4, 400, random_state=0)
     task, plan = make_task(X, n_experts=8, n_iter=20), Annealed()
@@ -328,21 +328,21 @@ def test_idle_experts_are_renewed_when_that_explains_more():
         return REFERENCE.pursue(Rows(X), experts, PursuitRule(1, 8, np.zeros(8)))
 
     assert set(idle_experts(codes(crippled.experts).summary(8).usage)) >= {0, 1, 2}
-    renewed = renew(task, plan, crippled, steps[-1], task.rows, 400, seed=0)
-    after = codes(renewed.experts)
+    changed = reinitialise(task, plan, crippled, steps[-1], task.rows, 400, seed=0)
+    after = codes(changed.experts)
     assert after.log_likelihood.sum() > codes(crippled.experts).log_likelihood.sum()
     assert len(idle_experts(after.summary(8).usage)) < 3
 
 
-def test_renewal_leaves_a_good_model_alone():
+def test_reinitialisation_leaves_a_good_model_alone():
     X = make_pairs(4)
     model = DynamicPartitionModel(8, random_state=0).fit(X)
     state = LearnerState(model._experts())
     task = make_task(X, n_experts=8)
-    assert renew(task, Annealed(), state, Step(), task.rows, len(X), seed=0) is state
+    assert reinitialise(task, Annealed(), state, Step(), task.rows, len(X), seed=0) is state
 
 
-def test_renewal_that_explains_less_is_taken_back():
+def test_reinitialisation_that_explains_less_is_taken_back():
     """Two of ten experts have nothing to do: whoever joins the eight, nothing is left to gain."""
     X = make_pairs(4)
     model = DynamicPartitionModel(8, random_state=0).fit(X)
@@ -353,7 +353,10 @@ def test_renewal_that_explains_less_is_taken_back():
     task = make_task(X, n_experts=10)
     codes = REFERENCE.pursue(Rows(X), state.experts, PursuitRule(1, 10, np.zeros(10)))
     assert set(idle_experts(codes.summary(10).usage)) == {8, 9}
-    assert renew(task, Annealed(), state, Step(min_active=4), task.rows, len(X), seed=0) is state
+    assert (
+        reinitialise(task, Annealed(), state, Step(min_active=4), task.rows, len(X), seed=0)
+        is state
+    )
 
 
 def test_complaints_name_what_went_wrong():
@@ -373,13 +376,13 @@ def test_a_collapse_is_warned_about():
         DynamicPartitionModel(12, random_state=0, max_iter=5, learning="paper").fit(X)
 
 
-def test_the_race_is_kept_and_explained(capsys):
+def test_trials_are_kept_and_explained(capsys):
     model = DynamicPartitionModel(10, random_state=0, max_iter=12, verbose=2).fit(make_pairs(5))
-    race = model.adaptation_
-    floors = [c.floor for c in race.contenders]
-    assert {floor: floors.count(floor) for floor in floors} == dict.fromkeys((1, 2, 4, 5), LAPS)
-    assert race.floor == max(race.contenders, key=lambda c: c.score).floor
-    assert "won the race" in capsys.readouterr().err
+    found = model.adaptation_
+    minima = [trial.min_active for trial in found.trials]
+    assert {least: minima.count(least) for least in minima} == dict.fromkeys((1, 2, 4, 5), REPEATS)
+    assert found.min_active == max(found.trials, key=lambda trial: trial.score).min_active
+    assert f"at least {found.min_active} active experts in the search" in capsys.readouterr().err
 
 
 def test_factors_are_found_with_one_set_of_defaults():

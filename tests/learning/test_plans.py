@@ -34,27 +34,27 @@ sizes = st.builds(
 @given(sizes)
 def test_every_schedule_keeps_its_promises(task):
     plan = Annealed()
-    for floor in plan.contenders(task):
-        assert task.min_active <= floor <= task.max_active
-        steps = plan.steps(task, floor)
+    for least in plan.candidates(task):
+        assert task.min_active <= least <= task.max_active
+        steps = plan.steps(task, least)
         assert len(steps) == task.n_iter
-        # first the search, then the polish; the very last iteration sees all rows
+        # first the search, then the refinement; the very last iteration sees all rows
         assert [step.search for step in steps] == sorted((s.search for s in steps), reverse=True)
         assert steps[-1].n_rows is None
         assert all(step.smoothed <= step.search for step in steps)
         assert all(step.n_rows is None or step.n_rows <= task.n_rows for step in steps)
-        floors = [step.min_active for step in steps]
-        assert floors == sorted(floors, reverse=True)
-        assert max(floors) <= floor
-        low = max(task.min_active, math.ceil(floor / 2))
-        assert floors[-1] == low
+        minima = [step.min_active for step in steps]
+        assert minima == sorted(minima, reverse=True)
+        assert max(minima) <= least
+        low = max(task.min_active, math.ceil(least / 2))
+        assert minima[-1] == low
         n_search = sum(step.search for step in steps)
         bounds = [step.log2_bound for step in steps]
         assert np.all(np.diff(bounds) >= -1e-9)
         widest = math.log2(max(8 * task.n_experts, task.n_rows))
         if n_search:
-            # softly, with the floor at its full height and levels within a factor of two, at first
-            assert (steps[0].smoothed, floors[0], bounds[0]) == (True, floor, 1.0)
+            # softly, with the minimum at its full value and levels within a factor of two, at first
+            assert (steps[0].smoothed, minima[0], bounds[0]) == (True, least, 1.0)
         if n_search > 1:
             assert bounds[n_search - 1] == pytest.approx(math.log2(8 * task.n_experts))
         if task.n_iter - n_search > 1:
@@ -62,15 +62,15 @@ def test_every_schedule_keeps_its_promises(task):
             assert bounds[-1] == pytest.approx(
                 widest - (widest - bounds[n_search]) / (task.n_iter - n_search)
             )
-        polish = [step.size for step in steps if not step.search]
-        assert np.all(np.diff(polish) < 0)
-        assert polish[0] == 1
-        assert polish[-1] == pytest.approx(len(polish) ** -0.5)
-        assert [step.doubt for step in steps] == [False] * (task.n_iter - 1) + [True]
+        sizes = [step.size for step in steps if not step.search]
+        assert np.all(np.diff(sizes) < 0)
+        assert sizes[0] == 1
+        assert sizes[-1] == pytest.approx(len(sizes) ** -0.5)
+        assert [step.shrink for step in steps] == [False] * (task.n_iter - 1) + [True]
 
 
-def test_only_the_polish_is_thorough():
-    steps = Annealed(n_starts=8, n_swaps=2).steps(sized(10**4, 100, 20, 30, 1, 20), floor=7)
+def test_only_the_refinement_is_thorough():
+    steps = Annealed(n_starts=8, n_swaps=2).steps(sized(10**4, 100, 20, 30, 1, 20), min_active=7)
     for step in steps:
         assert (step.n_starts, step.n_swaps) == ((1, 0) if step.search else (8, 2))
 
@@ -79,16 +79,16 @@ def test_only_the_polish_is_thorough():
     ("n_rows", "n_iter", "swaps"),
     [(10**3, 20, [1] * 6), (10**4, 20, [1] * 5 + [0]), (10**3, 10, [0] * 3)],
 )
-def test_swaps_are_for_polishes_with_time(n_rows, n_iter, swaps):
-    steps = Annealed().steps(sized(n_rows, 100, 20, n_iter, 1, 20), floor=7)
+def test_swaps_are_for_refinements_with_time(n_rows, n_iter, swaps):
+    steps = Annealed().steps(sized(n_rows, 100, 20, n_iter, 1, 20), min_active=7)
     assert [step.n_swaps for step in steps if not step.search] == swaps
 
 
 def test_only_the_last_averages_of_many_rows_are_sharper():
-    *others, last = Annealed().steps(sized(10**4, 100, 20, 30, 1, 20), floor=7)
+    *others, last = Annealed().steps(sized(10**4, 100, 20, 30, 1, 20), min_active=7)
     assert last.sharpness > 1
     assert {step.sharpness for step in others} == {1.0}
-    few = Annealed().steps(sized(10**3, 100, 20, 30, 1, 20), floor=7)
+    few = Annealed().steps(sized(10**3, 100, 20, 30, 1, 20), min_active=7)
     assert {step.sharpness for step in few} == {1.0}
 
 
@@ -100,11 +100,11 @@ def test_the_cost_of_the_search_does_not_grow_with_the_rows():
     assert rows(10**6) == rows(10**5)
 
 
-def test_small_tasks_race_and_large_ones_follow_the_rule():
-    assert len(Annealed().contenders(sized(1000, 25, 12, 60, 1, 12))) == 4
-    assert Annealed().contenders(sized(60_000, 784, 100, 30, 1, 100)) == [12]
-    assert Annealed(floor=5).contenders(sized(1000, 25, 12, 60, 1, 12)) == [5]
-    assert Annealed(floor=50).contenders(sized(1000, 25, 12, 60, 1, 3)) == [3]
+def test_small_tasks_have_trials_and_large_ones_follow_the_rule():
+    assert len(Annealed().candidates(sized(1000, 25, 12, 60, 1, 12))) == 4
+    assert Annealed().candidates(sized(60_000, 784, 100, 30, 1, 100)) == [12]
+    assert Annealed(min_active=5).candidates(sized(1000, 25, 12, 60, 1, 12)) == [5]
+    assert Annealed(min_active=50).candidates(sized(1000, 25, 12, 60, 1, 3)) == [3]
 
 
 def test_evidence_counts_in_its_own_standard_errors():
@@ -132,8 +132,8 @@ def test_paper_moves_by_the_sign_and_leaves_still_gradients(factor):
         (Annealed, "certainty", -1.0),
         (Annealed, "epsilon", 0.0),
         (Annealed, "epsilon", math.nan),
-        (Annealed, "floor", -1),
-        (Annealed, "floor", 1.5),
+        (Annealed, "min_active", -1),
+        (Annealed, "min_active", 1.5),
         (Annealed, "n_starts", 0),
         (Annealed, "n_starts", None),
         (Annealed, "n_swaps", -1),

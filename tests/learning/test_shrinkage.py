@@ -51,7 +51,7 @@ def test_one_expert_is_independent_columns(seed, n_rows, n_features, kind):
     found = model.log_likelihood(unseen, np.ones((20, 1)))
     # A single expert is always active: to say so costs nothing.
     np.testing.assert_allclose(model.score_samples(unseen), found, atol=1e-9)
-    if model.history_[-1].doubt == 0:
+    if model.history_[-1].shrinkage == 0:
         p = add_half(X)
         np.testing.assert_allclose(model.means_[0], p, rtol=1e-12)
         np.testing.assert_allclose(found, np.log(np.where(unseen, p, 1 - p)).sum(axis=1))
@@ -112,7 +112,7 @@ def test_what_is_never_wrong_stays_crisp():
     np.testing.assert_allclose(np.maximum(composed, 1 - composed), crisp, atol=0.002)
     bars = make_bars(5, 1000, random_state=0)
     model = DynamicPartitionModel(12, max_iter=60, random_state=0).fit(bars)
-    assert model.history_[-1].doubt == 0
+    assert model.history_[-1].shrinkage == 0
     assert model.log_likelihood(bars, model.transform(bars)).mean() > -0.1
 
 

@@ -48,7 +48,10 @@ def test_the_adaptation_is_kept(tmp_path):
     assert load(tmp_path / "m").adaptation_ == model.adaptation_
 
 
-@pytest.mark.parametrize("value", [3, [], {"floor": "x"}, {"contenders": 3}, {"contenders": [1]}])
+@pytest.mark.parametrize(
+    "value",
+    [3, [], {"min_active": "x"}, {"min_active": 1, "trials": 3}, {"min_active": 1, "trials": [1]}],
+)
 def test_a_forged_adaptation_is_refused(tmp_path, forge, value):
     save(fitted(), tmp_path / "m")
     forge(tmp_path / "m", meta={"adaptation": value})

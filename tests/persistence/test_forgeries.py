@@ -46,7 +46,7 @@ def originals(tmp_path_factory):
     pairs = PAIRS
     gray = pairs + np.random.default_rng(0).normal(0, 0.2, pairs.shape)
     options = {"max_iter": 4, "random_state": 0, "engine": "cpu"}
-    fitted = DynamicPartitionModel(4, learning=Annealed(floor=2), **options).fit(pairs)
+    fitted = DynamicPartitionModel(4, learning=Annealed(min_active=2), **options).fit(pairs)
     fitted.feature_names_in_ = np.array(["a", "b", "c", "d"], dtype=object)
     fitted.image_shape_ = (2, 2)
     models = {
@@ -221,7 +221,7 @@ def test_every_parameter_with_every_absurd_value(originals, kind):
         (("history", 0, "step", "smoothed"), 1),
         (("history", 0, "step"), None),
         (("history",), []),
-        (("adaptation", "floor"), True),
+        (("adaptation", "min_active"), True),
         (("adaptation", "n_rows"), 10**400),
         (("moments", "n_rows"), 10**400),
         (("n_iter",), True),
@@ -384,7 +384,7 @@ def _tamper(model, data):
 def test_the_same_content_gives_the_same_bytes(tmp_path):
     def fitted():
         model = DynamicPartitionModel(
-            3, max_iter=2, random_state=np.random.RandomState(0), learning=Annealed(floor=2)
+            3, max_iter=2, random_state=np.random.RandomState(0), learning=Annealed(min_active=2)
         )
         return model.fit(PAIRS)
 

@@ -41,11 +41,11 @@ def learnt(stream):
     """All numbers that decide how a stream goes on."""
     arrays = [stream.moments.mean, stream.moments.variance, stream.activation_probabilities]
     facts = [stream.moments.n_rows, stream.moments.is_binary, stream.n_batches, stream.history]
-    for runner in stream.runners:
-        experts, averages = runner.experts, runner.averages
+    for candidate in stream.candidates:
+        experts, averages = candidate.experts, candidate.averages
         arrays += [experts.eta, experts.log2_expertise]
         arrays += [averages.usage, averages.sums.array]
-        facts += [runner.floor, experts.log2_bound, averages.n_rows]
+        facts += [candidate.min_active, experts.log2_bound, averages.n_rows]
     return facts, [to_numpy(array) for array in arrays]
 
 
@@ -63,7 +63,7 @@ def assert_same(one, other):
 
 
 def make_model(**options):
-    # Six batches search, three floors race meanwhile; the rest polishes.
+    # Six batches search, three candidates are tried; the rest refines.
     return DynamicPartitionModel(6, max_iter=9, random_state=0, **options)
 
 
@@ -78,7 +78,7 @@ def streamed(parts, cuts, folder, *, convert=np.asarray, **options):
 
 
 @pytest.mark.parametrize("family", ["bernoulli", "gaussian"])
-@pytest.mark.parametrize("learning", ["annealed", Paper(), Annealed(floor=2)], ids=str)
+@pytest.mark.parametrize("learning", ["annealed", Paper(), Annealed(min_active=2)], ids=str)
 def test_cut_anywhere_the_stream_ends_the_same(family, learning, tmp_path):
     parts = batches(family)
     straight = streamed(parts, (), tmp_path, learning=learning)
@@ -196,8 +196,9 @@ def test_files_without_a_stream_still_load(tmp_path, forge):
     "change",
     [
         3, [], {}, {"n_batches": 0}, {"n_batches": 1}, {"n_batches": True}, {"n_batches": 10**400},
-        {"runners": []}, {"runners": [{}]}, {"runners": 7}, {"runners": [3]}, {"moments": None},
-        {"moments": {"n_rows": -1, "is_binary": True}}, {"floor": 0}, {"floor": 7}, {"floor": 1.5},
+        {"candidates": []}, {"candidates": [{}]}, {"candidates": 7}, {"candidates": [3]},
+        {"moments": None}, {"moments": {"n_rows": -1, "is_binary": True}},
+        {"min_active": 0}, {"min_active": 7}, {"min_active": 1.5},
         {"log2_bound": "NaN"}, {"log2_bound": -1.0}, {"log2_bound": None}, {"n_rows": -1.0},
         {"n_rows": 1e308}, {"n_rows": True},
     ],
@@ -209,13 +210,13 @@ def test_a_forged_stream_is_refused(change, tmp_path, forge):
     path = tmp_path / "m"
     save(streamed(batches("bernoulli")[:2], (), tmp_path), path)
     stream = read_container(path).meta["stream"]
-    runner = stream["runners"][0]
+    candidate = stream["candidates"][0]
     if not isinstance(change, dict) or not change:
         stream = change
     elif set(change) <= set(stream):
         stream |= change
     else:
-        runner |= change
+        candidate |= change
     forge(path, meta={"stream": stream})
     with pytest.raises(ModelFileError):
         load(path)

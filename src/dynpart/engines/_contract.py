@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from dynpart.amplitudes import Amplitude
 from dynpart.arrays import like, namespace, to_numpy
 from dynpart.composition import expertise_ranks
+from dynpart.deprecated import renamed
 from dynpart.engines._charges import Charges
 from dynpart.families import ColumnMoments, Family
 from dynpart.prior import CodePrior
@@ -62,15 +63,15 @@ class Experts:
     def n_experts(self) -> int:
         return self.eta.shape[1]
 
-    def check_shapes(self, rows: Rows, *, cost: Any = None, order: Any = None) -> None:
+    def check_shapes(self, rows: Rows, *, cost: Any = None, members: Any = None) -> None:
         """Raise ValueError unless rows, costs and codes have the sizes that kernels rely on."""
         n_experts, n_features = self.log2_expertise.shape
         if rows.shape[1] != n_features:
             raise ValueError(f"rows of shape {rows.shape} do not suit {n_features} variables")
         if cost is not None and tuple(cost.shape) != (n_experts,):
             raise ValueError(f"costs of shape {tuple(cost.shape)} do not suit {n_experts} experts")
-        if order is not None and (order.ndim != 2 or len(order) != len(rows)):
-            raise ValueError(f"codes of shape {tuple(order.shape)} do not suit {len(rows)} rows")
+        if members is not None and (members.ndim != 2 or len(members) != len(rows)):
+            raise ValueError(f"codes of shape {tuple(members.shape)} do not suit {len(rows)} rows")
 
     def like(self, reference: Any) -> Experts:
         """The same experts as the kind of arrays that `reference` is."""
@@ -224,14 +225,16 @@ def row_log_base(rows: Rows, family: Family) -> Any:
     return base if isinstance(base, float) else base.sum(axis=1)
 
 
+@renamed(order="members")
 @dataclass(frozen=True, eq=False)
 class Codes:
-    """Which experts are active in each row, in the order of their activation.
+    """Which experts are active in each row.
 
     Attributes
     ----------
-    order : ndarray of shape (n_rows, max_active)
-        Indices of experts, padded with -1.
+    members : ndarray of shape (n_rows, max_active)
+        Indices of active experts, padded with -1: of a greedy code in the order of activation, of a
+        refined one in no order.
     log_likelihood : ndarray of shape (n_rows,)
         Log P(x | h) under the hard composition, whichever rule found the code.
     log_base : ndarray of shape (n_rows,) or 0.0
@@ -240,75 +243,75 @@ class Codes:
         Of the rows.
     """
 
-    order: NDArray[np.integer]
+    members: NDArray[np.integer]
     log_likelihood: Array
     log_base: Array | float = 0.0
     weight: Array | None = None
 
     @property
     def n_active(self) -> NDArray[np.int64]:
-        return np.count_nonzero(self.order >= 0, axis=1)
+        return np.count_nonzero(self.members >= 0, axis=1)
 
     @classmethod
     def joined(cls, parts: Sequence[Codes]) -> Codes:
         """The codes of one part of the rows after the other."""
-        order, log_likelihood = (
+        members, log_likelihood = (
             np.concatenate([getattr(part, name) for part in parts])
-            for name in ("order", "log_likelihood")
+            for name in ("members", "log_likelihood")
         )
         bases = [part.log_base for part in parts]
         log_base = 0.0 if isinstance(bases[0], float) else np.concatenate(bases)
         weights = [part.weight for part in parts if part.weight is not None]
         weight = np.concatenate(weights) if weights else None
-        return cls(order, log_likelihood, log_base, weight)
+        return cls(members, log_likelihood, log_base, weight)
 
     def __sizeof__(self) -> int:
         """Memory of the codes, by which a cluster decides what goes to disk."""
-        return int(self.order.nbytes + self.log_likelihood.nbytes)
+        return int(self.members.nbytes + self.log_likelihood.nbytes)
 
     def __getitem__(self, rows: slice) -> Codes:
         base = self.log_base if isinstance(self.log_base, float) else self.log_base[rows]
         weight = None if self.weight is None else self.weight[rows]
-        return Codes(self.order[rows], self.log_likelihood[rows], base, weight)
+        return Codes(self.members[rows], self.log_likelihood[rows], base, weight)
 
     def of_rows(self, rows: Rows, family: Family) -> Codes:
         """The codes with what `rows` say themselves: b(x), and what they weigh."""
         base = row_log_base(rows, family)
-        return Codes(self.order, self.log_likelihood + base, base, rows.weight)
+        return Codes(self.members, self.log_likelihood + base, base, rows.weight)
 
     def with_code(self, rows: Any, code: NDArray[np.int64]) -> Codes:
         """The same codes, but some rows have this one, under which their likelihood is one."""
-        order, log_likelihood = self.order.copy(), self.log_likelihood.copy()
-        order[rows] = -1
-        order[rows, : len(code)] = code
+        members, log_likelihood = self.members.copy(), self.log_likelihood.copy()
+        members[rows] = -1
+        members[rows, : len(code)] = code
         log_likelihood[rows] = 0.0
-        return replace(self, order=order, log_likelihood=log_likelihood)
+        return replace(self, members=members, log_likelihood=log_likelihood)
 
     def or_better(self, other: Codes, charges: Charges) -> Codes:
         """Of each row this code, or the other where it explains more beyond its charges."""
         better = other._worth(charges) > self._worth(charges) + MARGIN
-        order = np.where(better[:, None], other.order, self.order)
-        return Codes(order, np.where(better, other.log_likelihood, self.log_likelihood))
+        members = np.where(better[:, None], other.members, self.members)
+        return Codes(members, np.where(better, other.log_likelihood, self.log_likelihood))
 
     def _worth(self, charges: Charges) -> Array:
-        return self.log_likelihood + charges.of_types(self.order).max(axis=1)
+        return self.log_likelihood + charges.of_types(self.members).max(axis=1)
 
     def active(self, n_experts: int) -> NDArray[np.bool_]:
         """The binary codes h, shape (n_rows, n_experts)."""
-        h = np.zeros((len(self.order), n_experts), dtype=bool)
-        rows, steps = np.nonzero(self.order >= 0)
-        h[rows, self.order[rows, steps]] = True
+        h = np.zeros((len(self.members), n_experts), dtype=bool)
+        rows, steps = np.nonzero(self.members >= 0)
+        h[rows, self.members[rows, steps]] = True
         return h
 
     def summary(self, n_experts: int) -> CodeSummary:
         """What the learner needs to know of these codes."""
-        rows, steps = np.nonzero(self.order >= 0)
-        base = self.log_base + np.zeros(len(self.order))
+        rows, steps = np.nonzero(self.members >= 0)
+        base = self.log_base + np.zeros(len(self.members))
         if self.weight is None:
-            usage = np.bincount(self.order[rows, steps], minlength=n_experts)
-            n_rows, sums = len(self.order), (self.log_likelihood.sum(), base.sum())
+            usage = np.bincount(self.members[rows, steps], minlength=n_experts)
+            n_rows, sums = len(self.members), (self.log_likelihood.sum(), base.sum())
         else:
-            usage = np.bincount(self.order[rows, steps], self.weight[rows], minlength=n_experts)
+            usage = np.bincount(self.members[rows, steps], self.weight[rows], minlength=n_experts)
             n_rows = self.weight.sum()
             sums = self.weight @ self.log_likelihood, self.weight @ base
         return CodeSummary(float(n_rows), usage, float(sums[0]), float(sums[1]))

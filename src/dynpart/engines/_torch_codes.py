@@ -10,32 +10,35 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from dynpart.deprecated import renamed
 from dynpart.engines._charges import Charges
 from dynpart.engines._contract import MARGIN, CodeSummary, PursuitRule
 
 
-def binary_codes(order: Tensor, n_experts: int) -> Tensor:
-    """Binary codes from orders of activation, shape (n_rows, n_experts)."""
-    codes = torch.zeros((len(order), n_experts + 1), dtype=torch.bool, device=order.device)
-    codes.scatter_(1, torch.where(order >= 0, order, n_experts).long(), True)
+def binary_codes(members: Tensor, n_experts: int) -> Tensor:
+    """Binary codes from lists of active experts, shape (n_rows, n_experts)."""
+    codes = torch.zeros((len(members), n_experts + 1), dtype=torch.bool, device=members.device)
+    codes.scatter_(1, torch.where(members >= 0, members, n_experts).long(), True)
     return codes[:, :-1]
 
 
-def _as_wide(orders: list[Tensor]) -> list[Tensor]:
-    """Orders of activation with as many slots as the widest of them."""
-    n_slots = max(order.shape[1] for order in orders)
+def _as_wide(codes: list[Tensor]) -> list[Tensor]:
+    """Lists of active experts with as many slots as the widest of them."""
+    n_slots = max(members.shape[1] for members in codes)
     pad = torch.nn.functional.pad
-    return [pad(order, (0, n_slots - order.shape[1]), value=-1) for order in orders]
+    return [pad(members, (0, n_slots - members.shape[1]), value=-1) for members in codes]
 
 
+@renamed(order="members")
 @dataclass(frozen=True, eq=False)
 class TorchCodes:
-    """Which experts are active in each row, in the order of their activation.
+    """Which experts are active in each row.
 
     Attributes
     ----------
-    order : Tensor of shape (n_rows, n_slots), int32
-        Indices of experts, padded with -1. Slots that no row uses may be missing.
+    members : Tensor of shape (n_rows, n_slots), int32
+        Indices of active experts, padded with -1, in no order where a code was refined. Slots
+        that no row uses may be missing.
     log_likelihood : Tensor of shape (n_rows,)
         Log P(x | h) under the hard composition, whichever rule found the code.
     n_experts : int
@@ -49,7 +52,7 @@ class TorchCodes:
         Of the rows.
     """
 
-    order: Tensor
+    members: Tensor
     log_likelihood: Tensor
     n_experts: int
     kernels: bool
@@ -59,22 +62,22 @@ class TorchCodes:
 
     def trimmed(self) -> TorchCodes:
         """The codes without the slots that no row uses."""
-        n_slots = max(1, int((self.order >= 0).any(dim=0).sum()))
-        return replace(self, order=self.order[:, :n_slots].contiguous())
+        n_slots = max(1, int((self.members >= 0).any(dim=0).sum()))
+        return replace(self, members=self.members[:, :n_slots].contiguous())
 
     @classmethod
     def joined(cls, parts: list[TorchCodes]) -> TorchCodes:
         """The codes of one part of the rows after the other."""
         if len(parts) == 1:
             return parts[0]
-        orders = _as_wide([part.order for part in parts])
+        members = _as_wide([part.members for part in parts])
         log_likelihood = torch.cat([part.log_likelihood for part in parts])
         usage = torch.stack([part.usage for part in parts]).sum(dim=0)
         first = parts[0]
         bases: list[Any] = [part.log_base for part in parts]
         weights = [part.weight for part in parts if part.weight is not None]
         return cls(
-            torch.cat(orders),
+            torch.cat(members),
             log_likelihood,
             first.n_experts,
             first.kernels,
@@ -85,50 +88,52 @@ class TorchCodes:
 
     def with_code(self, rows: Any, code: Any) -> TorchCodes:
         """The same codes, but some rows have this one, under which their likelihood is one."""
-        order, _ = _as_wide([self.order, self.order.new_full((1, len(code)), -1)])
-        order, log_likelihood = order.clone(), self.log_likelihood.clone()
-        order[rows] = -1
-        order[rows, : len(code)] = torch.as_tensor(code, dtype=order.dtype, device=order.device)
+        members, _ = _as_wide([self.members, self.members.new_full((1, len(code)), -1)])
+        members, log_likelihood = members.clone(), self.log_likelihood.clone()
+        members[rows] = -1
+        members[rows, : len(code)] = torch.as_tensor(
+            code, dtype=members.dtype, device=members.device
+        )
         log_likelihood[rows] = 0.0
-        return replace(self, order=order, log_likelihood=log_likelihood, known_usage=None)
+        return replace(self, members=members, log_likelihood=log_likelihood, known_usage=None)
 
     def or_better(self, other: TorchCodes, charges: Charges) -> TorchCodes:
         """Of each row this code, or the other where it explains more beyond its charges."""
-        mine, theirs = _as_wide([self.order, other.order])
+        mine, theirs = _as_wide([self.members, other.members])
 
         def worth(codes: TorchCodes) -> Tensor:
-            return codes.log_likelihood + charges.of_types(codes.order).amax(dim=1)
+            return codes.log_likelihood + charges.of_types(codes.members).amax(dim=1)
 
         better = worth(other) > worth(self) + MARGIN
-        order = torch.where(better[:, None], theirs, mine)
+        members = torch.where(better[:, None], theirs, mine)
         log_likelihood = torch.where(better, other.log_likelihood, self.log_likelihood)
-        return TorchCodes(order, log_likelihood, self.n_experts, self.kernels)
+        return TorchCodes(members, log_likelihood, self.n_experts, self.kernels)
 
     def __getitem__(self, block: slice) -> TorchCodes:
-        if block.start == 0 and block.stop == len(self.order):
+        if block.start == 0 and block.stop == len(self.members):
             return self
         base = self.log_base if isinstance(self.log_base, float) else self.log_base[block]
         weight = None if self.weight is None else self.weight[block]
         return replace(
-            self, order=self.order[block], log_likelihood=self.log_likelihood[block],
+            self, members=self.members[block], log_likelihood=self.log_likelihood[block],
             known_usage=None, log_base=base, weight=weight,
         )  # fmt: skip
 
     @property
     def n_active(self) -> Tensor:
-        return (self.order >= 0).sum(dim=1)
+        return (self.members >= 0).sum(dim=1)
 
     def active(self, n_experts: int) -> Tensor:
         """The binary codes h, shape (n_rows, n_experts)."""
-        return binary_codes(self.order, n_experts)
+        return binary_codes(self.members, n_experts)
 
     @cached_property
     def rows_by_expert(self) -> tuple[Tensor, Tensor]:
         """Rows of each expert, ascending, and how many they are, as kernels list them."""
         from dynpart.engines._triton_codes import rows_by_expert
 
-        with torch.cuda.device_of(self.order):
-            return rows_by_expert(self.order, self.n_experts)
+        with torch.cuda.device_of(self.members):
+            return rows_by_expert(self.members, self.n_experts)
 
     @property
     def usage(self) -> Tensor:
@@ -145,7 +150,7 @@ class TorchCodes:
         """What the learner needs to know, still on the device."""
         usage: Any = self.usage
         sums: list[Any] = [self.log_likelihood, self.log_base]
-        n_rows: Any = len(self.order)
+        n_rows: Any = len(self.members)
         if self.weight is not None:
             sums, n_rows = [self.weight * term for term in sums], float(self.weight.sum())
         log_likelihood, base = (term if isinstance(term, float) else term.sum() for term in sums)
@@ -165,5 +170,5 @@ def best_start(
     for place in range(1, min(rule.n_starts, n_payable)):
         best = TorchCodes(order, log_likelihood, n_payable, False)
         best = best.or_better(TorchCodes(*pursue_from(place), n_payable, False), charges)
-        order, log_likelihood = best.order, best.log_likelihood
+        order, log_likelihood = best.members, best.log_likelihood
     return order, log_likelihood

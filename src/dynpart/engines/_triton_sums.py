@@ -192,7 +192,7 @@ def _sums(
         mean = eta[0].float()
         variance = (eta[1] - eta[0] * eta[0]).float() if gaussian else mean
     n_rows, n_features = x.shape
-    n_experts, order = experts.n_experts, codes.order
+    n_experts, order = experts.n_experts, codes.members
     n_composed = 2 if gaussian and gradient else 1
     shape = (n_composed, n_rows, n_features)
     pulls = torch.empty(shape, dtype=torch.float32, device=x.device)

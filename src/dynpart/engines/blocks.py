@@ -284,7 +284,7 @@ def trimmed(codes: Any) -> Any:
     if not isinstance(codes, Codes):  # on a device they are
         return codes
     n_steps = int(codes.n_active.max(initial=0))
-    return replace(codes, order=codes.order[:, :n_steps].copy())
+    return replace(codes, members=codes.members[:, :n_steps].copy())
 
 
 class BlocksEngine:

@@ -170,7 +170,7 @@ class CpuEngine(NumpyEngine):
         self, rows: Rows, experts: Experts, codes: Codes, *, gradients: bool
     ) -> NDArray[np.float64]:
         """Sums of experts with gains and offsets: first these, row by row, then the sums."""
-        experts.check_shapes(rows, order=codes.order)
+        experts.check_shapes(rows, members=codes.members)
         amplitude, prior, model = _amplitude_tables(experts)
         n_features = rows.shape[1]
         rank = np.ascontiguousarray(experts.ranks)
@@ -196,7 +196,7 @@ class CpuEngine(NumpyEngine):
         for chunk in _chunks(rows, experts):
             part = rows[chunk]
             measured = np.ascontiguousarray(experts.family.statistics(part.values)[0])
-            add_chunk(measured, part.weight, codes.order[chunk])
+            add_chunk(measured, part.weight, codes.members[chunk])
         return out
 
     def _sums(
@@ -209,15 +209,15 @@ class CpuEngine(NumpyEngine):
         n_sums: int,
     ) -> NDArray[np.float64]:
         """Add up `n_sums` sums per expert and variable, shape (n_sums, n_experts, n_features)."""
-        experts.check_shapes(rows, order=codes.order)
+        experts.check_shapes(rows, members=codes.members)
         n_experts, n_features = experts.log2_expertise.shape
-        if codes.order.max(initial=-1) >= n_experts:
-            raise ValueError(f"codes name expert {codes.order.max()}, there are {n_experts}")
+        if codes.members.max(initial=-1) >= n_experts:
+            raise ValueError(f"codes name expert {codes.members.max()}, there are {n_experts}")
         n_tiles = len(tile)
         total = np.zeros((n_tiles, n_sums, n_experts, TILE))
         most_blocks = max(1, SUM_BYTES // total.nbytes)
         for chunk in _chunks(rows, experts):
-            x, order = _prepared(rows[chunk], experts), codes.order[chunk]
+            x, order = _prepared(rows[chunk], experts), codes.members[chunk]
             missing = None if rows.complete else _missing(experts)
             weight = rows[chunk].weight
             if kernel is _cpu_sums.responsibility_sums and x.ndim == 2:

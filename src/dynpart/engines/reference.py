@@ -163,7 +163,7 @@ def pursue_block(
 
     places = range(min(rule.n_starts, experts.n_experts))
     codes = reduce(lambda best, other: best.or_better(other, charges), map(pursued_from, places))
-    order = codes.order
+    order = codes.members
     if rule.prune:
         _prune(order, density, experts, rule)
     return codes_of(order).of_rows(rows, experts.family)

@@ -187,9 +187,9 @@ class TorchEngine:
             return OpinionSums(self._sums("opinion_sums", rows, experts, codes))
 
     def _sums(self, what: str, rows: Rows, experts: Experts, codes: TorchCodes) -> Any:
-        experts.check_shapes(rows, order=codes.order)
+        experts.check_shapes(rows, members=codes.members)
         here = self._here(experts)
-        n_slots, n_features = codes.order.shape[1], here.log2_expertise.shape[1]
+        n_slots, n_features = codes.members.shape[1], here.log2_expertise.shape[1]
         if what != "opinion_sums" and self._use_kernels(here, rows):
             from dynpart.engines import _triton_sums
 
@@ -204,7 +204,7 @@ class TorchEngine:
             row_bytes = 8 * (3 * n_slots + 8) * n_features
 
             def of_chunk(block: slice, part: Rows) -> Tensor:
-                return plain(part, here, codes.order[block].long())
+                return plain(part, here, codes.members[block].long())
 
         return reduce(add, (of_chunk(*chunk) for chunk in self._chunks(rows, row_bytes)))
 

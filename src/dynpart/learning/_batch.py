@@ -155,7 +155,7 @@ def _batch_learner(task: Task, plan: Plan, step: Step, before: Experts, memory: 
 
 
 def _amplitude(task: Task, step: Step) -> Amplitude | None:
-    """Experts are searched for as they are; gains and offsets come in when they are polished."""
+    """Experts are searched for as they are; gains and offsets come in with the refinement."""
     return None if step.search else task.amplitude
 
 

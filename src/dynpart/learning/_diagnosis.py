@@ -27,7 +27,7 @@ def complaints(
     max_active: int,
     unseen: Unseen | None = None,
     *,
-    raced: bool = False,
+    several_trials: bool = False,
 ) -> list[str]:
     """Signs of a fit that went wrong, each with advice; an empty list if there is none.
 
@@ -40,7 +40,7 @@ def complaints(
     max_active : int
     unseen : Unseen, optional
         How well unseen rows would be described, where that is known.
-    raced : bool, default=False
+    several_trials : bool, default=False
         Whether searches with several active experts were tried, and this one was the shortest
         description: then rows that have one expert each are no failure.
 
@@ -52,11 +52,11 @@ def complaints(
     n_experts = experts.n_experts
     if summary.n_rows >= 2 * n_experts:
         alone = summary.usage.sum() == summary.n_rows
-        if alone and max_active > 1 and n_experts > 1 and not raced:
+        if alone and max_active > 1 and n_experts > 1 and not several_trials:
             found.append(
                 "learning collapsed to a clustering, one active expert in every row: try n_init=5, "
-                "more iterations, or learning=Annealed(floor=...) with the number of parts you "
-                "expect in a row"
+                "more iterations, or learning=Annealed(min_active=...) with the number of parts "
+                "that you expect in a row"
             )
         dead = int(np.count_nonzero(summary.usage == 0))
         if dead > DEAD * n_experts:

@@ -16,7 +16,7 @@ from dynpart.learning._records import IterationRecord, LearnerState, UnreadRecor
 from dynpart.learning._task import Task
 
 
-class Journal(Protocol):
+class RunLog(Protocol):
     """Remembers where every run of the learner stands, so that a fit can go on another day."""
 
     def begin(self, start: LearnerState) -> LearnerState:
@@ -33,7 +33,7 @@ def run(
     steps: list[Step],
     *,
     seed: int,
-    journal: Journal | None,
+    journal: RunLog | None,
     report: Callable[[IterationRecord], None] | None = None,
 ) -> LearnerState:
     """Go through all steps, noting and reporting each iteration; return where that ends."""
@@ -118,9 +118,9 @@ def learn_once(
     """
     before = state.experts
     after, sums, codes = learn(task, plan, step, before, batches, n_rows, memory, sums)
-    doubt = 0.0
-    if step.doubt and not task.newton:
-        after, doubt = _shrunk(task, plan, after, sums)
+    shrinkage = 0.0
+    if step.shrink and not task.newton:
+        after, shrinkage = _shrunk(task, plan, after, sums)
     record = UnreadRecord(
         iteration=len(state.history),
         step=step,
@@ -129,7 +129,7 @@ def learn_once(
         codes=codes,
         moments=task.moments,
         epsilon=plan.epsilon,
-        doubt=doubt,
+        shrinkage=shrinkage,
     )
     return LearnerState(after, (*state.history, record)), sums, codes
 
@@ -148,10 +148,10 @@ def _shrunk(
 def _next_step(state: LearnerState, steps: list[Step], tol: float) -> int | None:
     """Which step comes next: of those after opinions have settled only the last, if it shrinks."""
     done, last = len(state.history), state.history[-1] if state.history else None
-    if done == len(steps) or (last is not None and last.step.doubt):
+    if done == len(steps) or (last is not None and last.step.shrink):
         return None
     if isinstance(last, IterationRecord) and _settled(last, tol):
-        return len(steps) - 1 if steps[-1].doubt else None
+        return len(steps) - 1 if steps[-1].shrink else None
     return done
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynpart.arrays import like, namespace
+from dynpart.deprecated import Renamed, renamed, warn_renamed
 from dynpart.engines import Experts, GradientSums
 from dynpart.families import ColumnMoments, Family
 from dynpart.pursuits import FULL_CODE
@@ -28,6 +29,7 @@ ROUNDING = 1e-10
 """Gradients below this are rounding: where all experts agree there is no evidence."""
 
 
+@renamed(doubt="shrink")
 @dataclass(frozen=True)
 class Step:
     """What one iteration does.
@@ -39,7 +41,7 @@ class Step:
     n_batches : int
         Batches in this iteration, each with its own codes and update.
     min_active : int
-        Floor on the number of active experts.
+        Minimum number of active experts.
     smoothed : bool
         Whether the pursuit scores codes by the smoothed composition (eq. 4).
     log2_bound : float
@@ -54,10 +56,11 @@ class Step:
         Power to which expertise is raised when rows are shared out for the averages: the higher,
         the more of a variable goes to the one expert who owns it.
     search : bool
-        Whether the iteration belongs to the search, which a race repeats with other floors.
-    doubt : bool
+        Whether the iteration belongs to the search, which trials repeat with other values of
+        `min_active`.
+    shrink : bool
         Whether this is the last iteration, after which opinions are shrunk until they are no surer
-        than unseen rows will bear out. The name is the one of model files.
+        than unseen rows will bear out.
     """
 
     n_rows: int | None = None
@@ -71,7 +74,7 @@ class Step:
     n_swaps: int = 0
     sharpness: float = 1.0
     search: bool = False
-    doubt: bool = False
+    shrink: bool = False
 
 
 class Sizes(Protocol):
@@ -116,14 +119,27 @@ class Plan(Protocol):
     ) -> Experts:
         """Experts to begin with."""
 
-    def contenders(self, task: Sizes) -> list[int]:
-        """Floors on the number of active experts that race; a single one needs no race."""
+    def candidates(self, task: Sizes) -> list[int]:
+        """Minimum numbers of active experts to try; a single one needs no trial."""
 
-    def steps(self, task: Sizes, floor: int) -> list[Step]:
-        """What each of the iterations does when the floor is this."""
+    def steps(self, task: Sizes, min_active: int) -> list[Step]:
+        """What each of the iterations does if at least so many experts are active at first."""
 
     def expertise_change(self, evidence: GradientSums, n_rows: float) -> Array:
         """Change of log2 expertise, shape (n_experts, n_features)."""
+
+
+def candidates(plan: Plan, task: Sizes) -> list[int]:
+    """Minimum numbers of active experts that the plan wants tried.
+
+    A plan may still have them under the earlier name of the method, `contenders`.
+    """
+    earlier = getattr(type(plan), "contenders", None)
+    if hasattr(plan, "candidates") and (earlier is None or isinstance(earlier, Renamed)):
+        return plan.candidates(task)
+    warn_renamed(f"{type(plan).__name__}.contenders", "candidates", stacklevel=2)
+    contenders: Any = plan.contenders  # type: ignore[attr-defined]
+    return list(contenders(task))
 
 
 def noise(rng: np.random.Generator, shape: tuple[int, int]) -> Array:
@@ -193,6 +209,7 @@ def _check_count(plan: object, name: str, least: int, *, optional: bool = False)
     )
 
 
+@renamed(contenders="candidates")
 @dataclass(frozen=True)
 class Paper:
     """The paper's text, literally (section 2.2).
@@ -225,11 +242,11 @@ class Paper:
     ) -> Experts:
         return random_start(family, moments, n_experts, rng, spread=1.0)
 
-    def contenders(self, task: Sizes) -> list[int]:
+    def candidates(self, task: Sizes) -> list[int]:
         return [task.min_active]
 
-    def steps(self, task: Sizes, floor: int) -> list[Step]:
-        return [Step(min_active=floor)] * task.n_iter
+    def steps(self, task: Sizes, min_active: int) -> list[Step]:
+        return [Step(min_active=min_active)] * task.n_iter
 
     def expertise_change(self, evidence: GradientSums, n_rows: float) -> Array:
         xp = namespace(evidence.first)
@@ -237,12 +254,13 @@ class Paper:
         return moves * xp.sign(evidence.first) * math.log2(self.factor)
 
 
+@renamed(floor="min_active", contenders="candidates")
 @dataclass(frozen=True)
 class Annealed:
-    """The default: search on small batches, race the floors, polish the winner on all rows.
+    """The default: trial searches on small batches, then refinement of the best on all rows.
 
-    The first 70% of the iterations search: few rows drawn afresh, many active experts forced by a
-    floor, soft comparisons, expertise held within a bound that widens. The rest polishes on all
+    The first 70% of the iterations search: few rows drawn afresh, a minimum number of active
+    experts, soft comparisons, expertise held within a bound that widens. The rest refines on all
     rows with steps that shrink to nothing. ``docs/learning.md`` has the reasons and ablations.
 
     Parameters
@@ -253,12 +271,12 @@ class Annealed:
         Evidence, in standard errors of the gradient, that earns the whole factor; above 0.
     epsilon : float, default=1.0
         Weight of the data's average in the expert update (eq. 5), above 0.
-    floor : int, default=None
-        Number of experts forced active at first; None lets a race decide.
+    min_active : int, default=None
+        Minimum number of active experts in the search; None lets trial searches decide.
     n_starts : int, default=1
-        Pursuits of a row while polishing; the same argument of the model is for encoding later.
+        Pursuits of a row during refinement; the same argument of the model is for encoding later.
     n_swaps : int, default=None
-        Passes of swaps while polishing, likewise. None makes one, but not in a polish of few
+        Passes of swaps during refinement, likewise. None makes one, but not in a refinement of few
         iterations, which is asked for to be quick, nor in a last iteration over many rows, whose
         averages do without. With eight starts and two passes a little more is learnt in several
         times the time.
@@ -267,29 +285,29 @@ class Annealed:
     factor: float = 2.0
     certainty: float = 2.0
     epsilon: float = 1.0
-    floor: int | None = None
+    min_active: int | None = None
     n_starts: int = 1
     n_swaps: int | None = None
 
     search: ClassVar[float] = 0.7
     """Share of the iterations that search."""
     held: ClassVar[float] = 0.7
-    """Share of the search during which the floor is held at its full height."""
+    """Share of the search during which `min_active` is held at its full value."""
     affordable: ClassVar[float] = 4e9
-    """Terms (rows x floor x experts x variables) of a search that may be raced."""
+    """Terms (rows x min_active x experts x variables) of a search that may have trials."""
     soft: ClassVar[float] = 0.25
-    """Share of the search with soft comparisons where there is no race."""
+    """Share of the search with soft comparisons where there are no trials."""
     n_batches: ClassVar[int] = 3
-    """Batches an iteration of a search that is raced."""
+    """Batches an iteration of a search that is one of several trials."""
     n_batches_alone: ClassVar[int] = 8
-    """The same where there is no race: what is not spent on other floors is spent on this one.
+    """The same where there are no trials: what is not spent on others is spent on this search.
 
     A search of few iterations, which is asked for to be quick, has fewer.
     """
     memory_alone: ClassVar[float] = 0.3
     """Weight of earlier batches in such a search."""
-    n_batches_polish: ClassVar[int] = 4
-    """Batches an iteration of the polish where there are many rows."""
+    n_batches_refined: ClassVar[int] = 4
+    """Batches an iteration of the refinement where there are many rows."""
     last_sharpness: ClassVar[float] = 3.0
     """How nearly averages over many rows, the last ones, follow the hard rule of encoding."""
 
@@ -297,7 +315,7 @@ class Annealed:
         _check_real(self, "factor", 1)
         _check_real(self, "certainty", 0, inside=True)
         _check_real(self, "epsilon", 0, inside=True)
-        _check_count(self, "floor", 0, optional=True)
+        _check_count(self, "min_active", 0, optional=True)
         _check_count(self, "n_starts", 1)
         _check_count(self, "n_swaps", 0, optional=True)
 
@@ -306,20 +324,19 @@ class Annealed:
     ) -> Experts:
         return random_start(family, moments, n_experts, rng, spread=0.5)
 
-    def contenders(self, task: Sizes) -> list[int]:
-        """Floors to race: none, a sixth, a third and half of the experts.
+    def candidates(self, task: Sizes) -> list[int]:
+        """Minimum numbers of active experts to try: one, a sixth, a third and half of all experts.
 
-        Where a race would cost too much, a third of the experts, but no more than twelve, is the
-        floor.
+        Where trials would cost too much it is a third of the experts, but no more than twelve.
         """
         K = task.n_experts
-        if self.floor is not None:
-            floors = [self.floor]
+        if self.min_active is not None:
+            wanted = [self.min_active]
         elif self._is_small(task):
-            floors = [1, math.ceil(K / 6), math.ceil(K / 3), math.ceil(K / 2)]
+            wanted = [1, math.ceil(K / 6), math.ceil(K / 3), math.ceil(K / 2)]
         else:
-            floors = [min(FULL_CODE, math.ceil(K / 3))]
-        within = [min(task.max_active, max(task.min_active, floor)) for floor in floors]
+            wanted = [min(FULL_CODE, math.ceil(K / 3))]
+        within = [min(task.max_active, max(task.min_active, least)) for least in wanted]
         return list(dict.fromkeys(within))
 
     def _is_small(self, task: Sizes) -> bool:
@@ -327,8 +344,8 @@ class Annealed:
         n_search = self._n_search(task)
         batches = [self._batches(task, t, n_search, self.n_batches) for t in range(n_search)]
         rows = sum(map(math.prod, batches))
-        floor = min(task.max_active, math.ceil(task.n_experts / 2))
-        return rows * floor * task.n_experts * task.n_features <= self.affordable
+        most = min(task.max_active, math.ceil(task.n_experts / 2))
+        return rows * most * task.n_experts * task.n_features <= self.affordable
 
     def _n_search(self, task: Sizes) -> int:
         return math.floor(self.search * task.n_iter)
@@ -338,10 +355,10 @@ class Annealed:
         rows = math.ceil(3 * task.n_experts * (20 / 3) ** (t / max(1, n_search - 1)))
         return (n_batches if task.n_rows >= 2 * rows else 1), min(task.n_rows, rows)
 
-    def steps(self, task: Sizes, floor: int) -> list[Step]:
+    def steps(self, task: Sizes, min_active: int) -> list[Step]:
         K, n_iter = task.n_experts, task.n_iter
         n_search = self._n_search(task)
-        low = max(task.min_active, math.ceil(floor / 2))
+        low = max(task.min_active, math.ceil(min_active / 2))
         search_bound, final_bound = math.log2(8 * K), math.log2(max(8 * K, task.n_rows))
         small = self._is_small(task)
         soft, most_batches, memory = (
@@ -350,9 +367,9 @@ class Annealed:
             else (self.soft, min(self.n_batches_alone, 1 + n_search // 2), self.memory_alone)
         )
 
-        n_polish, batch_rows = n_iter - n_search, 60 * K
-        polish_batches = min(self.n_batches_polish, 1 + n_polish // 2)
-        many_rows = task.n_rows >= self.n_batches_polish * batch_rows
+        n_refined, batch_rows = n_iter - n_search, 60 * K
+        refined_batches = min(self.n_batches_refined, 1 + n_refined // 2)
+        many_rows = task.n_rows >= self.n_batches_refined * batch_rows
 
         def search_step(t: int) -> Step:
             u = t / max(1, n_search - 1)
@@ -361,21 +378,21 @@ class Annealed:
             return Step(
                 n_rows=rows,
                 n_batches=n_batches,
-                min_active=round(floor + (low - floor) * fall),
+                min_active=round(min_active + (low - min_active) * fall),
                 smoothed=u <= soft,
                 log2_bound=1 + (search_bound - 1) * u,
                 memory=memory,
                 search=True,
             )
 
-        def polish_step(t: int) -> Step:
-            left = (n_iter - t) / n_polish
+        def refinement_step(t: int) -> Step:
+            left = (n_iter - t) / n_refined
             last = t == n_iter - 1
             by_batches, sums_up = many_rows and not last, many_rows and last
-            n_swaps = int(n_polish > 3 and not sums_up)
+            n_swaps = int(n_refined > 3 and not sums_up)
             return Step(
                 n_rows=batch_rows if by_batches else None,
-                n_batches=polish_batches if by_batches else 1,
+                n_batches=refined_batches if by_batches else 1,
                 min_active=low,
                 log2_bound=final_bound + (search_bound - final_bound) * left,
                 size=math.sqrt(left),
@@ -383,10 +400,10 @@ class Annealed:
                 n_starts=self.n_starts,
                 n_swaps=n_swaps if self.n_swaps is None else self.n_swaps,
                 sharpness=self.last_sharpness if sums_up else 1.0,
-                doubt=last,
+                shrink=last,
             )
 
-        return [search_step(t) if t < n_search else polish_step(t) for t in range(n_iter)]
+        return [search_step(t) if t < n_search else refinement_step(t) for t in range(n_iter)]
 
     def expertise_change(self, evidence: GradientSums, n_rows: float) -> Array:
         # Evidence in units of its own standard error: noise moves little, whatever its scale.

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dynpart.arrays import is_tensor, namespace, to_numpy
+from dynpart.deprecated import renamed
 from dynpart.engines import CodeSummary, Experts
 from dynpart.families import ColumnMoments
 from dynpart.learning._objective import joint_objective, penalised_objective
@@ -15,6 +16,7 @@ N_MEASURES = 5
 """Numbers of a record that are computed from arrays."""
 
 
+@renamed(doubt="shrinkage")
 @dataclass(frozen=True)
 class IterationRecord:
     """What one iteration of learning did.
@@ -33,9 +35,8 @@ class IterationRecord:
         log2 expertise.
     step : Step
         What the plan asked for.
-    doubt : float
-        Shrinkage of the opinions beyond what always happens in the end; see `Family.shrunk`. The
-        name is the one of model files.
+    shrinkage : float
+        Of the opinions, beyond what always happens in the end; see `Family.shrunk`.
     """
 
     iteration: int
@@ -46,7 +47,7 @@ class IterationRecord:
     opinion_change: float
     expertise_change: float
     step: Step
-    doubt: float = 0.0
+    shrinkage: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +62,7 @@ class UnreadRecord:
     codes : CodeSummary
         Of all batches.
     moments : ColumnMoments
-    epsilon, doubt : float
+    epsilon, shrinkage : float
     """
 
     iteration: int
@@ -71,7 +72,7 @@ class UnreadRecord:
     codes: CodeSummary
     moments: ColumnMoments
     epsilon: float
-    doubt: float
+    shrinkage: float
 
     def measures(self) -> list[Any]:
         """Numbers of the record, from `joint` to `expertise_change`, where they are computed."""
@@ -98,7 +99,7 @@ class UnreadRecord:
             opinion_change,
             expertise_change,
             self.step,
-            self.doubt,
+            self.shrinkage,
         )
 
 

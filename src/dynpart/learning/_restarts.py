@@ -10,13 +10,13 @@ import numpy as np
 
 from dynpart.engines import Codes, Experts, PursuitRule
 from dynpart.learning._batch import break_ties
-from dynpart.learning._learner import Journal, run
+from dynpart.learning._learner import RunLog, run
 from dynpart.learning._objective import Description, shortest
 from dynpart.learning._plans import Plan
-from dynpart.learning._race import Adaptation, race
 from dynpart.learning._records import IterationRecord
-from dynpart.learning._renewal import renew
+from dynpart.learning._reinitialisation import reinitialise
 from dynpart.learning._task import Task
+from dynpart.learning._trials import Adaptation, run_trials
 from dynpart.learning._unseen import Unseen, describe_unseen
 from dynpart.pursuits import pursue
 
@@ -63,7 +63,7 @@ def fit_experts(
     seed: int,
     rule: PursuitRule,
     report: Callable[[IterationRecord], None] | None = None,
-    journal: Journal | None = None,
+    journal: RunLog | None = None,
 ) -> Fit:
     """Learn `n_init` times from different starts and keep the shortest description.
 
@@ -76,7 +76,7 @@ def fit_experts(
         How rows will be encoded; restarts are compared on such codes.
     report : callable, optional
         Called with the record of each finished iteration.
-    journal : Journal, optional
+    journal : RunLog, optional
         Remembers where each run stands.
 
     Returns
@@ -101,16 +101,16 @@ def _single_fit(
     seed: int,
     rule: PursuitRule,
     report: Callable[[IterationRecord], None] | None,
-    journal: Journal | None,
+    journal: RunLog | None,
 ) -> Fit:
     # Enough to compare models of this size.
     n_rows = min(task.n_rows, max(1000, 20 * task.n_experts))
     rows = task.draw(np.random.default_rng(seed), n_rows, replace=False)
-    state, steps, adaptation = race(
+    state, steps, adaptation = run_trials(
         task, plan, rows, n_rows, seed=seed, journal=journal, report=report
     )
     if 0 < len(state.history) < len(steps):
-        state = renew(task, plan, state, steps[len(state.history)], rows, n_rows, seed)
+        state = reinitialise(task, plan, state, steps[len(state.history)], rows, n_rows, seed)
     state = run(task, plan, state, steps, seed=seed, journal=journal, report=report)
     experts = replace(break_ties(state.experts), amplitude=task.amplitude)
     counted = task.draw(np.random.default_rng(seed), COUNTED_ROWS, replace=False)

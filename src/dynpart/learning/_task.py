@@ -37,7 +37,7 @@ class Task:
     n_iter : int
         Iterations the plan is made for; of a stream the batches until it has settled.
     min_active, max_active : int
-        Limits on active experts per row, on top of the plan's own floor.
+        Limits on active experts per row, on top of the plan's own minimum.
     neighbours : Neighbours or None
         Lets evidence and opinions flow between neighbouring variables.
     tol : float
@@ -108,10 +108,10 @@ class Task:
         return self.moments.n_rows if rows is self.rows else len(rows)
 
     def rule(
-        self, floor: int = 1, *, smoothed: bool = False, n_starts: int = 1, n_swaps: int = 0
+        self, least: int = 1, *, smoothed: bool = False, n_starts: int = 1, n_swaps: int = 0
     ) -> PursuitRule:
-        """Activate what pays, at least `floor` experts, within the limits."""
-        fewest = min(self.max_active, max(self.min_active, floor))
+        """Activate what pays, at least `least` experts, within the limits."""
+        fewest = min(self.max_active, max(self.min_active, least))
         return PursuitRule(
             fewest,
             self.max_active,

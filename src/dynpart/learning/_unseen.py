@@ -95,8 +95,8 @@ def describe_unseen(
     n_sample = min(SAMPLE, n_coded)
     if n_sample < 2 or n_experts < 2:
         return None
-    shrunk = last is not None and last.step.doubt and not task.newton
-    amount = last.doubt if last is not None and shrunk else None
+    shrunk = last is not None and last.step.shrink and not task.newton
+    amount = last.shrinkage if last is not None and shrunk else None
     sharp = sharpened(experts, 1.0 if last is None else last.step.sharpness)
     population, dense = task.population, experts.family.as_density(task.moments)
     observed, xp = task.moments.observed, namespace(population)

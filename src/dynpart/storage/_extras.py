@@ -184,12 +184,16 @@ def _counted_with(path: Any, model: BaseEstimator, meta: Any) -> Encoding:
 
 def _adaptation(path: Any, meta: Any) -> Any:
     """How the schedule was adapted to the data."""
-    from dynpart.learning import Adaptation, Contender
+    from dynpart.learning import Adaptation, Trial
+
+    def least(values: Any) -> Any:
+        """Minimum number of active experts, which version 0.1 calls `floor`."""
+        return values.get("min_active", values.get("floor"))
 
     def sound(values: Any) -> bool:
-        return isinstance(values, dict) and is_count(values.get("floor"), 1)
+        return isinstance(values, dict) and is_count(least(values), 1)
 
-    others = meta.get("contenders", []) if sound(meta) else None
+    others = meta.get("trials", meta.get("contenders", [])) if sound(meta) else None
     if (
         not isinstance(others, list)
         or not is_count(meta.get("n_rows", 0), 0, MOST_ROWS)
@@ -201,5 +205,5 @@ def _adaptation(path: Any, meta: Any) -> Any:
         )
     ):
         raise ModelFileError(f"{path} holds an adaptation that cannot be read")
-    contenders = (Contender(c["floor"], c["score"], c["mean_active"]) for c in others)
-    return Adaptation(meta["floor"], meta.get("n_rows", 0), tuple(contenders))
+    trials = (Trial(least(other), other["score"], other["mean_active"]) for other in others)
+    return Adaptation(least(meta), meta.get("n_rows", 0), tuple(trials))

@@ -48,7 +48,7 @@ STEP: dict[str, Rule] = {
     "n_swaps": is_count,
     "sharpness": _is_share,
     "search": _is_flag,
-    "doubt": _is_flag,
+    "shrink": _is_flag,
 }
 RECORD: dict[str, Rule] = {
     "iteration": is_count,
@@ -59,7 +59,7 @@ RECORD: dict[str, Rule] = {
     "opinion_change": _is_share,
     "expertise_change": _is_share,
     "step": lambda value: isinstance(value, dict),
-    "doubt": _is_share,
+    "shrinkage": _is_share,
 }
 
 
@@ -91,6 +91,7 @@ def _values(where: str, entries: Any, rules: Mapping[str, Rule], kind: type[Any]
     """Entries of a record that this version knows, each of them valid."""
     if not isinstance(entries, dict):
         raise ModelFileError(f"{where} is not one")
+    entries = {_today(name, rules): value for name, value in entries.items()}
     values = {name: number(entries[name]) for name in rules if name in entries}
     for name, value in values.items():
         if not rules[name](value):
@@ -101,3 +102,10 @@ def _values(where: str, entries: Any, rules: Mapping[str, Rule], kind: type[Any]
         if field.name not in values and field.default is dataclasses.MISSING:
             raise ModelFileError(f"{where} lacks {field.name!r}")
     return values
+
+
+def _today(name: str, rules: Mapping[str, Rule]) -> str:
+    """The name of an entry that files of version 0.1 call `doubt`, in a step and in a record."""
+    if name != "doubt":
+        return name
+    return "shrink" if rules is STEP else "shrinkage"

@@ -1,6 +1,6 @@
 """The journal of a fit: keeps where every run of the learner stands, and brings it back.
 
-A fit is a sequence of runs (laps of a race, restarts). All of them follow from seeds, so it is
+A fit is a sequence of runs (trial searches, restarts). All of them follow from seeds, so it is
 enough to know how far each one came: a fit that is started again asks for its runs in the same
 order, gets finished ones back as they ended, and goes on with the one that was interrupted.
 """

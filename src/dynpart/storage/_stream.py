@@ -1,4 +1,4 @@
-"""A stream in a model file: contenders, running averages and moments, to go on to the last bit."""
+"""A stream in a model file: candidates, running averages and moments, to go on to the last bit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from dynpart.storage._sanity import check_experts
 if TYPE_CHECKING:
     from dynpart.families import ColumnMoments, Family
     from dynpart.learning import IterationRecord
-    from dynpart.streaming import Runner, Stream
+    from dynpart.streaming import Candidate, Stream
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -32,8 +32,8 @@ MOMENTS = ("mean", "variance", "observed")
 LEVELS = "levels"
 EXPERTS = ("eta", "log2_expertise")
 AVERAGES = ("usage", "weight", "statistics")
-MOST_RUNNERS = 100
-"""Contenders a file may hold; plans of the package have at most four."""
+MOST_CANDIDATES = 100
+"""Candidates a file may hold; plans of the package have at most four."""
 ROUNDING = 1e-3
 """Averages of shares, added up in single precision, may end this far above one."""
 
@@ -90,18 +90,18 @@ def pack_stream(stream: Stream) -> tuple[dict[str, Any], Arrays]:
     if stream.moments is None:
         raise ModelFileError("a stream that has seen no batch cannot be saved")
     moments, arrays = pack_moments("stream.moments", stream.moments)
-    runners = []
-    for place, runner in enumerate(stream.runners):
-        facts, more = _pack_runner(place, runner)
-        runners.append(facts)
+    tried = []
+    for place, candidate in enumerate(stream.candidates):
+        facts, more = _pack_candidate(place, candidate)
+        tried.append(facts)
         arrays |= more
-    return {"n_batches": stream.n_batches, "moments": moments, "runners": runners}, arrays
+    return {"n_batches": stream.n_batches, "moments": moments, "candidates": tried}, arrays
 
 
-def _pack_runner(place: int, runner: Runner) -> tuple[dict[str, Any], Arrays]:
-    experts, averages = runner.experts, runner.averages
+def _pack_candidate(place: int, candidate: Candidate) -> tuple[dict[str, Any], Arrays]:
+    experts, averages = candidate.experts, candidate.averages
     facts = {
-        "floor": plain(runner.floor),
+        "min_active": plain(candidate.min_active),
         "log2_bound": plain(experts.log2_bound),
         "n_rows": plain(averages.n_rows),
     }
@@ -118,14 +118,19 @@ def stream_arrays(path: Any, facts: Any) -> set[str]:
         return set()
     if not (
         isinstance(facts, dict)
-        and isinstance(facts.get("runners"), list)
-        and 1 <= len(facts["runners"]) <= MOST_RUNNERS
+        and isinstance(_candidates(facts), list)
+        and 1 <= len(_candidates(facts)) <= MOST_CANDIDATES
     ):
         raise ModelFileError(f"{path} holds a stream that cannot be")
     names = {f"stream.moments.{part}" for part in (*MOMENTS, LEVELS)}
-    for place in range(len(facts["runners"])):
+    for place in range(len(_candidates(facts))):
         names |= {f"stream.{place}.{part}" for part in (*EXPERTS, *AVERAGES)}
     return names
+
+
+def _candidates(facts: Mapping[str, Any]) -> Any:
+    """Entries of the candidates, which version 0.1 calls `runners`."""
+    return facts.get("candidates", facts.get("runners"))
 
 
 def unpack_stream(
@@ -160,29 +165,30 @@ def unpack_stream(
         raise ModelFileError(f"{path} holds a stream that cannot be")
     told = facts.get("moments")
     moments = unpack_moments(path, "stream.moments", told, arrays, family, shape[1])
-    runners = tuple(
-        _unpack_runner(path, place, runner, arrays, family, shape)
-        for place, runner in enumerate(facts["runners"])
+    tried = tuple(
+        _unpack_candidate(path, place, candidate, arrays, family, shape)
+        for place, candidate in enumerate(_candidates(facts))
     )
-    return Stream(runners, moments, history, facts["n_batches"])
+    return Stream(tried, moments, history, facts["n_batches"])
 
 
-def _unpack_runner(
+def _unpack_candidate(
     path: Any,
     place: int,
     facts: Any,
     arrays: Mapping[str, NDArray[Any]],
     family: Family,
     shape: tuple[int, int],
-) -> Runner:
+) -> Candidate:
     from dynpart.engines import Experts, ResponsibilitySums
-    from dynpart.streaming import Averages, Runner
+    from dynpart.streaming import Averages, Candidate
 
     if not isinstance(facts, dict):
         raise ModelFileError(f"{path} holds a stream that cannot be")
     bound: Any = number(facts.get("log2_bound"))
+    least = facts.get("min_active", facts.get("floor"))  # `floor` is the name of version 0.1
     if not (
-        is_count(facts.get("floor"), 1, shape[0] + 1)
+        is_count(least, 1, shape[0] + 1)
         and (bound == float("inf") or is_real(bound, 0))
         and is_real(facts.get("n_rows"), 0, MOST_ROWS)
     ):
@@ -201,7 +207,7 @@ def _unpack_runner(
     statistics = part("statistics", all_statistics, -LARGEST_SQUARE, LARGEST_SQUARE)
     sums = ResponsibilitySums(np.concatenate([weight[None], statistics]))
     averages = Averages(facts["n_rows"], usage, sums)
-    return Runner(experts, facts["floor"], averages)
+    return Candidate(experts, least, averages)
 
 
 def _as_stored(array: Any) -> NDArray[np.float64]:

@@ -13,11 +13,12 @@ running averages of the sums: stepwise EM. Batch t moves them by a step that dec
           \gamma_t = (1 + t - t_0)^{-0.7},
 
 and expertise by as much of what the batch asks for. Until :math:`t_0`, while the plan searches, the
-step is one, and the plan's contenders race: each learns from every batch, and the one that best
-explains the next batch, not seen before, goes on.
+step is one, and all candidates of the plan are tried: each learns from every batch, and the one
+that best explains the next batch, not seen before, goes on.
 """
 
-from dynpart.streaming._state import Averages, Runner, Stream, Sums
+from dynpart.deprecated import renamed_in
+from dynpart.streaming._state import Averages, Candidate, Stream, Sums
 from dynpart.streaming._steps import (
     accumulate,
     advance,
@@ -30,7 +31,7 @@ from dynpart.streaming._steps import (
 
 __all__ = [
     "Averages",
-    "Runner",
+    "Candidate",
     "Stream",
     "Sums",
     "accumulate",
@@ -41,3 +42,5 @@ __all__ = [
     "step_of_batch",
     "update",
 ]
+
+__getattr__ = renamed_in(__name__, Runner="Candidate")

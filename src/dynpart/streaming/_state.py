@@ -1,4 +1,4 @@
-"""Where a stream stands: sums of a batch, running averages, contenders. Knows arrays, no rows."""
+"""Where a stream stands: sums of a batch, running averages, candidates. Knows arrays, no rows."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynpart.arrays import as_float64, like, namespace
+from dynpart.deprecated import renamed
 from dynpart.engines import CodeSummary, Experts, GradientSums, ResponsibilitySums
 from dynpart.families import ColumnMoments
 from dynpart.learning import IterationRecord, Memory, break_ties
@@ -92,35 +93,39 @@ class Averages:
         return cls(n_rows, codes.usage / codes.n_rows, ResponsibilitySums(stacked))
 
 
+@renamed(floor="min_active")
 @dataclass(frozen=True, eq=False)
-class Runner:
-    """One contender: experts that began with a floor on the number of active ones.
+class Candidate:
+    """Experts that began with one of the plan's minimum numbers of active experts.
 
     Attributes
     ----------
     experts : Experts
-    floor : int
+    min_active : int
     averages : Averages
         Of what batches said so far.
     """
 
     experts: Experts
-    floor: int
+    min_active: int
     averages: Averages
 
-    def like(self, reference: Any) -> Runner:
-        """The same runner as the kind of arrays that `reference` is."""
-        return Runner(self.experts.like(reference), self.floor, self.averages.like(reference))
+    def like(self, reference: Any) -> Candidate:
+        """The same candidate as the kind of arrays that `reference` is."""
+        return Candidate(
+            self.experts.like(reference), self.min_active, self.averages.like(reference)
+        )
 
 
+@renamed(runners="candidates")
 @dataclass(frozen=True, eq=False)
 class Stream:
     """Where learning from a stream of batches stands.
 
     Attributes
     ----------
-    runners : tuple of Runner
-        Contenders of the race, and its winner alone once it is over.
+    candidates : tuple of Candidate
+        Those that are tried, the leader first; the best one alone once the search is over.
     moments : ColumnMoments or None
         Of all rows so far; None before the first batch.
     history : tuple of IterationRecord
@@ -129,7 +134,7 @@ class Stream:
         Batches that count as learnt from.
     """
 
-    runners: tuple[Runner, ...]
+    candidates: tuple[Candidate, ...]
     moments: ColumnMoments | None = None
     history: tuple[IterationRecord, ...] = ()
     n_batches: int = 0
@@ -137,13 +142,13 @@ class Stream:
     def like(self, reference: Any) -> Stream:
         """The same stream as the kind of arrays that `reference` is: on a GPU or off it."""
         moments = None if self.moments is None else self.moments.like(reference)
-        runners = tuple(runner.like(reference) for runner in self.runners)
-        return replace(self, runners=runners, moments=moments)
+        candidates = tuple(each.like(reference) for each in self.candidates)
+        return replace(self, candidates=candidates, moments=moments)
 
     @property
-    def leader(self) -> Runner:
-        """The winner; during the race whoever explained the last batch best."""
-        return self.runners[0]
+    def leader(self) -> Candidate:
+        """The best candidate; during the search the one that explained the last batch best."""
+        return self.candidates[0]
 
     @property
     def experts(self) -> Experts:

@@ -18,6 +18,7 @@ from dynpart.learning import (
     Plan,
     Step,
     Task,
+    candidates,
     learn_once,
     penalised_objective,
     update_expertise,
@@ -25,7 +26,7 @@ from dynpart.learning import (
 )
 from dynpart.pursuits import pursue
 from dynpart.rows import Rows
-from dynpart.streaming._state import Averages, Runner, Stream, Sums
+from dynpart.streaming._state import Averages, Candidate, Stream, Sums
 from dynpart.validation import check_fitted_number, checked_weights
 
 DECAY = 0.7
@@ -173,7 +174,7 @@ def step_of_batch(steps: list[Step], t: int) -> Step:
         n_batches=1,
         size=size,
         memory=1 - size,
-        doubt=False,
+        shrink=False,
         search=t < n_search,
     )
 
@@ -182,7 +183,7 @@ def begin(task: Task, plan: Plan, seed: int) -> Stream:
     """A stream before its first batch, which is the task's rows."""
     start = plan.start(task.family, task.moments, task.n_experts, np.random.default_rng(seed))
     nothing = Averages.none(start)
-    return Stream(tuple(Runner(start, floor, nothing) for floor in plan.contenders(task)))
+    return Stream(tuple(Candidate(start, least, nothing) for least in candidates(plan, task)))
 
 
 def resume(task: Task, experts: Experts, moments: ColumnMoments) -> Stream:
@@ -201,7 +202,7 @@ def resume(task: Task, experts: Experts, moments: ColumnMoments) -> Stream:
     """
     sums = accumulate(task.rows, experts, task.rule(), engine=task.engine)
     averages = Averages.behind(experts, sums.responsibility, sums.codes, moments.weight)
-    return Stream((Runner(experts, task.min_active, averages),), moments, n_batches=task.n_iter)
+    return Stream((Candidate(experts, task.min_active, averages),), moments, n_batches=task.n_iter)
 
 
 def advance(task: Task, plan: Plan, stream: Stream) -> Stream:
@@ -227,37 +228,37 @@ def advance(task: Task, plan: Plan, stream: Stream) -> Stream:
     n_rows, t = task.moments.weight, stream.n_batches
     if stream.moments is not None:
         task = replace(task, moments=stream.moments + task.moments)
-    runners = stream.runners
-    if not step_of_batch(plan.steps(task, runners[0].floor), t).search:
-        runners = (_winner(task, plan, runners),)
-    runs = [_advance(task, plan, runner, stream, n_rows) for runner in runners]
-    # Whoever explains this batch best leads for now.
+    tried = stream.candidates
+    if not step_of_batch(plan.steps(task, tried[0].min_active), t).search:
+        tried = (_best(task, plan, tried),)
+    runs = [_advance(task, plan, candidate, stream, n_rows) for candidate in tried]
+    # Whichever explains this batch best leads for now.
     runs.sort(key=lambda run: run[1][-1].penalised, reverse=True)
-    return Stream(tuple(runner for runner, _ in runs), task.moments, runs[0][1], t + 1)
+    return Stream(tuple(candidate for candidate, _ in runs), task.moments, runs[0][1], t + 1)
 
 
 def _advance(
-    task: Task, plan: Plan, runner: Runner, stream: Stream, n_rows: float
-) -> tuple[Runner, tuple[IterationRecord, ...]]:
-    """What one contender makes of a batch, and the history that ends with it."""
-    step = step_of_batch(plan.steps(task, runner.floor), stream.n_batches)
-    memory = runner.averages.memory(n_rows, step.size)
-    before, known = LearnerState(runner.experts, stream.history), runner.averages.sums
+    task: Task, plan: Plan, candidate: Candidate, stream: Stream, n_rows: float
+) -> tuple[Candidate, tuple[IterationRecord, ...]]:
+    """What one candidate makes of a batch, and the history that ends with it."""
+    step = step_of_batch(plan.steps(task, candidate.min_active), stream.n_batches)
+    memory = candidate.averages.memory(n_rows, step.size)
+    before, known = LearnerState(candidate.experts, stream.history), candidate.averages.sums
     state, sums, codes = learn_once(task, plan, before, step, [task.rows], n_rows, memory, known)
-    averages = runner.averages.moved(sums, codes, memory)
-    return Runner(state.experts, runner.floor, averages), state.records()
+    averages = candidate.averages.moved(sums, codes, memory)
+    return Candidate(state.experts, candidate.min_active, averages), state.records()
 
 
-def _winner(task: Task, plan: Plan, runners: tuple[Runner, ...]) -> Runner:
-    """The runner that best explains rows it has not learnt from."""
-    if len(runners) == 1:
-        return runners[0]
+def _best(task: Task, plan: Plan, tried: tuple[Candidate, ...]) -> Candidate:
+    """The candidate that best explains rows it has not learnt from."""
+    if len(tried) == 1:
+        return tried[0]
 
-    def score(runner: Runner) -> float:
-        experts = runner.experts
+    def score(candidate: Candidate) -> float:
+        experts = candidate.experts
         summary = pursue(task.engine, task.rows, experts, task.rule()).summary(task.n_experts)
         return float(
             penalised_objective(summary, experts, task.population, plan.epsilon, task.n_rows)
         )
 
-    return max(runners, key=score)
+    return max(tried, key=score)

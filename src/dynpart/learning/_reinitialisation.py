@@ -1,4 +1,4 @@
-"""Renewal: experts that nobody uses get a place beside those that have too much to explain."""
+"""Re-initialisation: idle experts become copies of those that have too much to explain."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ Array = NDArray[np.float64]
 
 IDLE = 0.1
 """An expert is idle if it is used less than this share of the average expert."""
-TRIAL = 3
-"""Iterations in which renewed experts may show what they are worth."""
+COMPARED_AFTER = 3
+"""Iterations after which old and re-initialised experts are compared."""
 
 
 def idle_experts(usage: NDArray[np.int64]) -> NDArray[np.intp]:
@@ -30,7 +30,7 @@ def idle_experts(usage: NDArray[np.int64]) -> NDArray[np.intp]:
     return np.flatnonzero(usage < IDLE * usage.mean())
 
 
-def renew(
+def reinitialise(
     task: Task, plan: Plan, state: LearnerState, step: Step, rows: Any, n_rows: int, seed: int
 ) -> LearnerState:
     """Give idle experts the opinions of overburdened ones; keep that only if it explains more.
@@ -45,7 +45,7 @@ def renew(
     plan : Plan
     state : LearnerState
     step : Step
-        What the trial iterations do, but for the rows.
+        What these iterations do, but for the rows.
     rows : object
         `n_rows` rows in the engine's hands, to learn from and to judge by.
     n_rows, seed : int
@@ -69,18 +69,18 @@ def renew(
     burden[idle] = -np.inf
     model = (-burden).argsort()[: len(idle)]
     rng = np.random.default_rng(seed)
-    renewed = _copied(experts, idle[: len(model)], model, rng)
+    reinitialised = _copied(experts, idle[: len(model)], model, rng)
 
-    trial = replace(task, rows=rows)
-    steps = [replace(step, n_rows=None, n_batches=1, doubt=False)] * TRIAL
+    on_rows = replace(task, rows=rows)
+    steps = [replace(step, n_rows=None, n_batches=1, shrink=False)] * COMPARED_AFTER
 
     def learnt(start: Experts) -> tuple[float, Experts]:
-        *_, end = iterate(trial, plan, LearnerState(start), steps, seed=seed)
+        *_, end = iterate(on_rows, plan, LearnerState(start), steps, seed=seed)
         summary = pursue(task.engine, rows, end.experts, rule).summary(n_experts)
         score = penalised_objective(summary, end.experts, task.population, plan.epsilon, n_rows)
         return float(score), end.experts
 
-    (old_score, _), (new_score, new_experts) = learnt(experts), learnt(renewed)
+    (old_score, _), (new_score, new_experts) = learnt(experts), learnt(reinitialised)
     return replace(state, experts=new_experts) if new_score > old_score else state
 
 
