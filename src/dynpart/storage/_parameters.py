@@ -27,7 +27,7 @@ LARGEST = 1e30
 MOST_COLUMNS = 2**31
 """Places of columns that a file may name."""
 
-EARLIER = {"floor": "min_active"}
+EARLIER: dict[str, str] = {"floor": "min_active"}
 """Fields of plans that files of version 0.1 have under another name."""
 
 _ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")
@@ -179,7 +179,9 @@ def _plan(path: Any, value: Mapping[str, Any]) -> Any:
     if set(value) != {"plan", "fields"} or not isinstance(value["fields"], dict):
         return None
     plan = _plans().get(str(value["plan"]))
-    fields = {EARLIER.get(key, key): number(item) for key, item in value["fields"].items()}
+    fields: dict[str, Any] = {
+        EARLIER.get(str(key), str(key)): number(item) for key, item in value["fields"].items()
+    }
     known = {field.name: field for field in dataclasses.fields(plan)} if plan else {}
     simple = all(v is None or isinstance(v, int | float | str) for v in fields.values())
     if plan is None or not simple or not set(fields) <= set(known):

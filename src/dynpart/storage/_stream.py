@@ -186,7 +186,7 @@ def _unpack_candidate(
     if not isinstance(facts, dict):
         raise ModelFileError(f"{path} holds a stream that cannot be")
     bound: Any = number(facts.get("log2_bound"))
-    least = facts.get("min_active", facts.get("floor"))  # `floor` is the name of version 0.1
+    least: Any = facts.get("min_active", facts.get("floor"))  # the name in version 0.1
     if not (
         is_count(least, 1, shape[0] + 1)
         and (bound == float("inf") or is_real(bound, 0))
