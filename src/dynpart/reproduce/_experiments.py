@@ -104,8 +104,9 @@ def _synthetic_remarks(results: Mapping[str, Result]) -> list[str]:
             f"Our default finds them in {ours.seeds_recovered} of {ours.n_seeds} seeds: it makes "
             "trial searches that force different numbers of experts to be active, scores early "
             "codes by the smoothed rule, bounds expertise so that no early order is frozen, and "
-            "keeps the search with the shortest description of the rows. Its figure shows the search that was kept; "
-            "each of its iterations updates more than once, and it stops when nothing moves."
+            "keeps the search with the shortest description of the rows. Its figure shows the "
+            "search that was kept; each of its iterations updates more than once, and it stops "
+            "when nothing moves."
         )
     remarks.append(
         "The other models are scikit-learn's: a sigmoid autoencoder with cross-entropy, the L1 "
