@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dynpart.arrays import as_float64, like, namespace, row_blocks
+from dynpart.arrays import as_float64, like, namespace, row_blocks, to_numpy
 
 Array = NDArray[np.float64]
 
@@ -117,20 +117,32 @@ class CodePrior:
         pair : ndarray of shape (n_types, n_experts)
             What is added if an expert and its parent are both active; 0 for roots.
         """
-        xp, table = namespace(self.log_table), self.log_table
-        is_child = self.parent != ROOT
-        constant = self.log_weight + table[:, :, 0, 0].sum(axis=1)
+        table, parent = to_numpy(self.log_table), to_numpy(self.parent)
+        is_child = parent != ROOT
+        constant = to_numpy(self.log_weight) + table[:, :, 0, 0].sum(axis=1)
         single = table[:, :, 0, 1] - table[:, :, 0, 0]
-        to_parent = xp.where(is_child, table[:, :, 1, 0] - table[:, :, 0, 0], 0.0)
-        pair = table[:, :, 1, 1] - table[:, :, 1, 0] - single
-        for c in range(self.n_types):
-            children = xp.nonzero(is_child[c])
-            children = children[0] if xp is np else children[:, 0]
-            if xp is np:
-                np.add.at(single[c], self.parent[c, children], to_parent[c, children])
-            else:
-                single[c].index_add_(0, self.parent[c, children].long(), to_parent[c, children])
-        return constant, single, xp.where(is_child, pair, 0.0)
+        pair = np.where(is_child, table[:, :, 1, 1] - table[:, :, 1, 0] - single, 0.0)
+        types, child = np.nonzero(is_child)
+        place = types * self.n_experts + parent[types, child]
+        to_parent = table[types, child, 1, 0] - table[types, child, 0, 0]
+        single += np.bincount(place, to_parent, single.size).reshape(single.shape)
+        return tuple(like(part, self.log_table) for part in (constant, single, pair))
+
+    @cached_property
+    def edges(self) -> tuple[Any, Any, Array]:
+        """Children and parents of all edges, shape (n_edges,), and what each adds in each type.
+
+        The last has shape (n_edges, n_types): an edge counts if both its ends are active.
+        """
+        _, _, pair = self.coefficients
+        linked = to_numpy(pair) != 0
+        types, child = np.nonzero(linked)
+        parent = to_numpy(self.parent)[types, child]
+        ends = np.sort(np.stack([child, parent]), axis=0)
+        distinct, place = np.unique(ends, axis=1, return_inverse=True)
+        added = np.zeros((distinct.shape[1], self.n_types))
+        np.add.at(added, (place.ravel(), types), to_numpy(pair)[linked])
+        return tuple(like(array, self.log_table) for array in (*distinct, added))
 
     def log_joint(self, H: Any) -> Array:
         """Log w_c + log P_c(h) of every code and type.
@@ -144,17 +156,12 @@ class CodePrior:
         -------
         ndarray of shape (n_rows, n_types)
         """
-        xp = namespace(self.log_table)
-        constant, single, pair = self.coefficients
+        constant, single, _ = self.coefficients
+        child, parent, added = self.edges
         active = as_float64(H)
         scores = active @ single.T + constant
-        for c in range(self.n_types):
-            linked = pair[c] != 0
-            if linked.any():
-                children = xp.nonzero(linked)
-                children = children[0] if xp is np else children[:, 0]
-                both = active[:, children] * active[:, self.parent[c, children]]
-                scores[:, c] += both @ pair[c, children]
+        for block in row_blocks(len(active), len(child)) if len(child) else ():
+            scores[block] += (active[block][:, child] * active[block][:, parent]) @ added
         return scores
 
     def log_prob(self, H: Any) -> Array:

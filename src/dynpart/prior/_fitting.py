@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from dynpart.arrays import row_blocks
 from dynpart.prior._code_prior import ROOT, CodePrior
 
 Array = NDArray[np.float64]
@@ -223,78 +224,102 @@ def _forest(
     An edge stands if it gains more than its price, in nats over all rows of the type.
     """
     plain = _mixture(counted, share, overall)
-    parent, table = plain.parent.copy(), plain.log_table.copy()
-    for c, n_rows in enumerate(share.sum(axis=0)):
+    n_experts, n_types = len(overall), share.shape[1]
+    pairs = np.empty((n_types, n_experts, n_experts))
+    for c in range(n_types):
         members = share[:, c] > NEGLIGIBLE * counted.counts
         active = counted.codes[members]
-        pairs = (active * share[members, c, None]).T @ active
-        parent[c], table[c] = _chow_liu(pairs, n_rows, overall, table[c], price)
+        pairs[c] = (active * share[members, c, None]).T @ active
+    n_rows = share.sum(axis=0)
+    blocks = row_blocks(n_types, n_experts**2)
+    trees = [
+        _chow_liu(pairs[block], n_rows[block], overall, plain.log_table[block], price)
+        for block in blocks
+    ]
+    parent, table = (np.concatenate(parts) for parts in zip(*trees, strict=True))
     return CodePrior(plain.log_weight, parent, table)
 
 
 def _chow_liu(
-    pairs: Array, n_rows: float, overall: Array, table: Array, price: float
+    pairs: Array, n_rows: Array, overall: Array, table: Array, price: float
 ) -> tuple[NDArray[np.int64], Array]:
-    """The forest of strongest dependences, of those that pay for themselves.
+    """The forests of strongest dependences, of those that pay for themselves.
 
     Parameters
     ----------
-    pairs : ndarray of shape (n_experts, n_experts)
+    pairs : ndarray of shape (n_types, n_experts, n_experts)
         Rows in which both experts are active.
-    n_rows : float
+    n_rows : ndarray of shape (n_types,)
     overall : ndarray of shape (n_experts,)
-    table : ndarray of shape (n_experts, 2, 2)
+    table : ndarray of shape (n_types, n_experts, 2, 2)
         Log probabilities without edges.
     price : float
         Nats that an edge must gain.
 
     Returns
     -------
-    parent : ndarray of shape (n_experts,)
-    table : ndarray of shape (n_experts, 2, 2)
+    parent : ndarray of shape (n_types, n_experts)
+    table : ndarray of shape (n_types, n_experts, 2, 2)
     """
-    n_experts = len(pairs)
-    total = n_rows + SHRINKAGE
+    parent = _heaviest_forests(_dependence(pairs, n_rows, overall) - price)
+    is_child = parent != ROOT
+    above = np.where(is_child, parent, 0)
+    active = np.diagonal(pairs, axis1=1, axis2=2)
+    both = np.take_along_axis(pairs, above[:, None], axis=1)[:, 0]
+    active_above = np.take_along_axis(active, above, axis=1)
+    branch = np.empty((*parent.shape, 2, 2))  # [c, k, a, b]: rows, without those added above
+    branch[..., 1, 1] = both
+    branch[..., 1, 0] = active_above - both
+    branch[..., 0, 1] = active - both
+    branch[..., 0, 0] = n_rows[:, None] - active_above - branch[..., 0, 1]
+    shrunk = np.maximum(branch, 0.0) + SHRINKAGE * np.exp(table[:, :, 0])[:, :, None]
+    with_edges = np.log(shrunk / shrunk.sum(axis=3, keepdims=True))
+    return parent, np.where(is_child[..., None, None], with_edges, table)
+
+
+def _dependence(pairs: Array, n_rows: Array, overall: Array) -> Array:
+    """Nats that an edge between two experts gains over all rows of a type; see `_chow_liu`."""
+    total = (n_rows + SHRINKAGE)[:, None, None]
     both = pairs + SHRINKAGE * np.outer(overall, overall)
-    single = np.diag(pairs) + SHRINKAGE * overall
-    joint = np.empty((2, 2, n_experts, n_experts))  # [a, b, j, k]: rows with h_j = a and h_k = b
-    joint[1, 1] = both
-    joint[1, 0] = single[:, None] - both
-    joint[0, 1] = single[None, :] - both
-    joint[0, 0] = total - single[:, None] - single[None, :] + both
-    joint = np.maximum(joint, 0.0)
-    margin = np.stack([total - single, single])
-    expected = margin[:, None, :, None] * margin[None, :, None, :] / total
-    with np.errstate(divide="ignore", invalid="ignore"):
-        terms = np.where(joint > 0, joint * np.log(joint / expected), 0.0)
-    gain = terms.sum(axis=(0, 1)) - price
-    np.fill_diagonal(gain, -np.inf)
-    parent = _heaviest_forest(gain)
-    child = np.flatnonzero(parent != ROOT)
-    above = parent[child]
-    active = np.diag(pairs)
-    branch = np.empty((len(child), 2, 2))  # [child, a, b]: its rows, without those added above
-    branch[:, 1, 1] = pairs[above, child]
-    branch[:, 1, 0] = active[above] - pairs[above, child]
-    branch[:, 0, 1] = active[child] - pairs[above, child]
-    branch[:, 0, 0] = n_rows - active[above] - branch[:, 0, 1]
-    shrunk = np.maximum(branch, 0.0) + SHRINKAGE * np.exp(table[child, 0])[:, None, :]
-    table = table.copy()
-    table[child] = np.log(shrunk / shrunk.sum(axis=2, keepdims=True))
-    return parent, table
+    single = np.diagonal(pairs, axis1=1, axis2=2) + SHRINKAGE * overall
+    left, right = single[:, :, None], single[:, None, :]
+    gain = np.zeros_like(both)
+    for rows, expected in (  # both active, one of them, none
+        (both, left * right),
+        (left - both, left * (total - right)),
+        (right - both, (total - left) * right),
+        (total - left - right + both, (total - left) * (total - right)),
+    ):
+        found = np.maximum(rows, 0.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            gain += np.where(found > 0, found * np.log(found * total / expected), 0.0)
+    return gain
 
 
-def _heaviest_forest(gain: Array) -> NDArray[np.int64]:
-    """Parents in the forest of largest total gain, without edges that gain nothing (Prim)."""
-    n_experts = len(gain)
-    parent = np.full(n_experts, ROOT)
-    inside = np.zeros(n_experts, dtype=bool)
-    best, link = np.zeros(n_experts), np.full(n_experts, ROOT)
+def _heaviest_forests(gain: Array) -> NDArray[np.int64]:
+    """Parents in forests of largest total gain, without edges that gain nothing (Prim).
+
+    Parameters
+    ----------
+    gain : ndarray of shape (n_types, n_experts, n_experts)
+        Symmetric; the diagonal is not looked at.
+
+    Returns
+    -------
+    ndarray of shape (n_types, n_experts)
+    """
+    n_types, n_experts, _ = gain.shape
+    every = np.arange(n_types)
+    parent = np.full((n_types, n_experts), ROOT)
+    link = parent.copy()
+    best = np.zeros((n_types, n_experts))
     for _ in range(n_experts):
-        k = int(np.where(inside, -np.inf, best).argmax())
-        inside[k], parent[k] = True, link[k]
-        better = ~inside & (gain[k] > best)
-        best[better], link[better] = gain[k, better], k
+        k = best.argmax(axis=1)
+        parent[every, k] = link[every, k]
+        best[every, k] = -np.inf  # it has a place now
+        better = (gain[every, k] > best) & (best > -np.inf)
+        best = np.where(better, gain[every, k], best)
+        link = np.where(better, k[:, None], link)
     return parent
 
 
