@@ -390,10 +390,13 @@ class DynamicPartitionModel(CountedModel):
                 rule=encoding.rule((self.n_experts, len(data.moments.mean))),
                 report=report,
                 journal=journal,
+                joint=encoding.prior == "auto" and encoding.is_joint,
             )
         if journal is not None:
             journal.write()
-        codes, prior = encoding.counted(task.engine, fit.rows, fit.experts, fit.codes)
+        codes, prior = fit.codes, fit.prior
+        if prior is None:
+            codes, prior = encoding.counted(task.engine, fit.rows, fit.experts, fit.codes)
         summary = codes.summary(self.n_experts).to_numpy()
         self._keep(X, fit.experts, fit.history, activation_probabilities(summary), prior)
         self._given_names = None
@@ -404,7 +407,7 @@ class DynamicPartitionModel(CountedModel):
         if self.verbose > 1:
             print(f"dynpart: {fit.adaptation}", file=sys.stderr)
         limit, unseen = task.max_active, fit.unseen
-        several = len(fit.adaptation.trials) > 1
+        several = fit.adaptation.mixture or len(fit.adaptation.trials) > 1
         for complaint in complaints(
             summary, fit.experts, fit.history, limit, unseen, several_trials=several
         ):

@@ -17,6 +17,7 @@ from dynpart.engines._contract import (
     ResponsibilitySums,
     row_log_base,
 )
+from dynpart.engines._mixture import MixtureSums
 
 __all__ = [
     "MARGIN",
@@ -26,6 +27,7 @@ __all__ = [
     "Experts",
     "Fold",
     "GradientSums",
+    "MixtureSums",
     "OpinionSums",
     "PursuitRule",
     "ResponsibilitySums",

@@ -64,6 +64,14 @@ class Charges:
             with_nobody(pair, 0.0),
         )
 
+    @property
+    def n_types(self) -> int:
+        return len(self.constant)
+
+    def of_experts_alone(self) -> Array:
+        """What the objective has of every expert alone beyond log P(x | h), shape (n_experts,)."""
+        return to_numpy((self.constant[:, None] - self.cost[:, :-1]).max(axis=0))
+
     def like(self, reference: Any) -> Charges:
         """The same charges as the kind of arrays that `reference` is."""
         parts = (self.constant, self.cost, self.parent, self.bond)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,9 @@ from dynpart.engines._charges import Charges
 from dynpart.families import ColumnMoments, Family
 from dynpart.prior import CodePrior
 from dynpart.rows import Rows
+
+if TYPE_CHECKING:
+    from dynpart.engines._mixture import MixtureSums
 
 Array = NDArray[np.float64]
 
@@ -157,6 +160,11 @@ class PursuitRule:
     def charges(self) -> Charges:
         """What codes are charged for."""
         return Charges.of(self.cost, self.prior)
+
+    @property
+    def tries_experts_alone(self) -> bool:
+        """Whether refined codes are compared with the best expert alone: if rows have types."""
+        return bool(self.n_swaps) and self.min_active == 1 and self.charges.n_types > 1
 
     def check_background(self, background: Experts | None) -> None:
         """Raise ValueError if codes are to be refined and nobody guides the refinement."""
@@ -396,6 +404,12 @@ class NumpyEngine:
         """The rows with these indices."""
         return rows[indices]
 
+    def mixture_sums(self, rows: Rows, experts: Experts, log_weight: Array) -> MixtureSums:
+        """Sums for EM of a mixture whose components are the experts."""
+        from dynpart.engines._mixture import mixture_sums
+
+        return mixture_sums(rows, experts, log_weight)
+
 
 class Engine(Protocol):
     """Where rows are touched: three operations over rows, and a way to take some of them.
@@ -447,3 +461,6 @@ class Engine(Protocol):
 
     def opinion_sums(self, rows: Any, experts: Experts, codes: Any) -> OpinionSums:
         """Sums for Newton's method (appendix B), given the codes, in families that allow it."""
+
+    def mixture_sums(self, rows: Any, experts: Experts, log_weight: Array) -> MixtureSums:
+        """Sums for EM of a mixture whose components, with these weights, are the experts."""

@@ -14,7 +14,7 @@ from dynpart.engines._charges import Charges
 
 _u = np.uintp  # see _cpu_pursuit
 
-KernelCharges = tuple[NDArray, NDArray, NDArray, NDArray, tuple[NDArray, NDArray, NDArray]]
+KernelCharges = tuple[NDArray, NDArray, NDArray, NDArray, tuple[NDArray, NDArray, NDArray], NDArray]
 
 
 def kernel_charges(charges: Charges, *, background: bool) -> KernelCharges:
@@ -29,6 +29,8 @@ def kernel_charges(charges: Charges, *, background: bool) -> KernelCharges:
         Where in the lists below those begin that are neighbours of an expert in a type.
     neighbours : tuple of three ndarray of shape (n_neighbours,)
         Who is a neighbour, in which type, and by how much the two cost less together.
+    alone : ndarray of shape (n_experts,)
+        Minus what each expert is worth alone beside its likelihood.
     """
     n_types = len(charges.constant)
     types, children = np.nonzero(charges.bond)
@@ -40,6 +42,8 @@ def kernel_charges(charges: Charges, *, background: bool) -> KernelCharges:
     if not background:
         cost = cost[:, :-1]
     counts = np.bincount(where, minlength=cost.size)
+    alone = np.full(cost.shape[1], np.inf)
+    alone[: charges.cost.shape[1] - 1] = -charges.of_experts_alone()
     return (
         np.ascontiguousarray(cost, dtype=np.float64),
         np.ascontiguousarray(cost.T, dtype=np.float64),
@@ -50,6 +54,7 @@ def kernel_charges(charges: Charges, *, background: bool) -> KernelCharges:
             np.concatenate([types, types])[order],
             np.concatenate([bond, bond])[order],
         ),
+        alone,
     )
 
 
@@ -71,7 +76,7 @@ def new_account(charges):
 @inlined
 def change_costs(j, sign, charges, account):
     """Bring costs up to date as expert j enters (sign 1) or leaves (sign -1)."""
-    _, _, constant, start, (neighbour, _, bond) = charges
+    _, _, constant, start, (neighbour, _, bond), _ = charges
     cost, _, kind, _ = account
     at = _u(j * constant.size + kind[0])
     for e in range(start[at], start[at + _u(1)]):
@@ -81,7 +86,7 @@ def change_costs(j, sign, charges, account):
 @inlined
 def change_values(j, sign, charges, account):
     """Let expert j be active (sign 1) or not (sign -1), in the value of the code in all types."""
-    _, cost_by_expert, constant, start, (neighbour, types, bond) = charges
+    _, cost_by_expert, constant, start, (neighbour, types, bond), _ = charges
     _, value, _, active = account
     n_types = constant.size
     for c in range(n_types):

@@ -490,6 +490,39 @@ def refine_code(code, total, gains, i, offsets, table, rank, rank_by_expert, rul
 
 
 @in_place
+def begin_alone(code, total, gains, i, offsets, table, rank, rank_by_expert, rule, scratch):
+    """Search once more from the expert that is worth most alone, if it is worth more than the code.
+
+    Parameters and results are those of `finish_row`.
+    """
+    _, _, margin, _, n_swaps, _, _, charges = rule
+    work, _, (_, alone), (other, _), _, _, _, account = scratch
+    most = total + add_up(code, count_active(code), charges, account)
+    alone[:] = 0.0
+    for lo in range(0, offsets.size, TILE):
+        add_rows(alone, FIRST, lo, min(lo + TILE, offsets.size), offsets, table)
+    value = -np.inf
+    for k in range(charges[5].size):
+        if alone[FIRST, k] - charges[5][k] > value:
+            value = alone[FIRST, k] - charges[5][k]
+            other[0] = k
+    if value <= most + margin:
+        return total
+    gains_over_code(other, 1, gains, i, offsets, table, rank, rank_by_expert, scratch)
+    open_account(other, 1, charges, account)
+    n_active = settle(
+        other, 1, n_swaps, NOBODY, False, gains, i, offsets, table, rank, rank_by_expert, rule,
+        scratch,
+    )  # fmt: skip
+    found = sum_of(work[3][1])
+    if found + account[1][account[2][0]] <= most + margin:
+        return total
+    for step in range(code.size):
+        code[step] = other[step] if step < n_active else -1
+    return found
+
+
+@in_place
 def finish_row(code, total, gains, i, offsets, table, rank, rank_by_expert, rule, scratch):
     """Do with the greedy code of one row what its rule says: refine, try other starts, prune.
 
@@ -509,7 +542,7 @@ def finish_row(code, total, gains, i, offsets, table, rank, rank_by_expert, rule
     total : float
         Log-likelihood of the code that is left.
     """
-    _, _, margin, cost, _, prune, n_starts, charges = rule
+    min_active, _, margin, cost, n_swaps, prune, n_starts, charges = rule
     work, _, (_, alone), (other, _), _, _, _, account = scratch
     total = refine_code(code, total, gains, i, offsets, table, rank, rank_by_expert, rule, scratch)
     if n_starts > 1:
@@ -532,6 +565,10 @@ def finish_row(code, total, gains, i, offsets, table, rank, rank_by_expert, rule
                 for step in range(code.size):
                     code[step] = other[step]
                 total, most = found, value
+    if n_swaps and min_active == 1 and charges[2].size > 1:
+        total = begin_alone(
+            code, total, gains, i, offsets, table, rank, rank_by_expert, rule, scratch
+        )
     if not prune:
         return total
     n_active = count_active(code)

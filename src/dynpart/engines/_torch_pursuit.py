@@ -119,6 +119,29 @@ def tried_as_another_type(
     return torch.where(better[:, None], found, order)
 
 
+def begun_alone(
+    score: HardScore, order: Tensor, log_likelihood: Tensor, rule: PursuitRule
+) -> tuple[Tensor, Tensor]:
+    """The codes, or better ones that are found from the expert that is worth most alone."""
+    charges = rule.charges.like(order)
+    score.compose(torch.full_like(order[:, :1], -1))
+    single = torch.as_tensor(rule.charges.of_experts_alone(), device=order.device)
+    most, begin = (score.gains()[:, : len(single)] + single).max(dim=1)
+    before = log_likelihood + charges.of_types(order.long()).max(dim=1).values
+    tried = most > before + MARGIN
+    if not tried.any():
+        return order, log_likelihood
+    alone = begin[:, None]
+    n_looks = rule.n_swaps * count_active(alone)
+    suits = charges.of_types(alone).argmax(dim=1)
+    found, suits = settled(score, alone, suits, rule, charges, n_looks, rows=tried)
+    value = worth(score, found, suits, charges)
+    better = tried & (value > before + MARGIN)
+    wide = torch.nn.functional.pad(order, (0, found.shape[1] - order.shape[1]), value=-1)
+    chosen = torch.where(better[:, None], found.to(order.dtype), wide)
+    return chosen, torch.where(better, score.log_likelihood(), log_likelihood)
+
+
 def worth(score: HardScore, order: Tensor, types: Tensor, charges: Charges) -> Tensor:
     """Log-likelihood of codes and what they are charged for in rows of these types."""
     score.compose(order)

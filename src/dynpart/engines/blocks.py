@@ -29,6 +29,7 @@ from dynpart.engines._contract import (
     PursuitRule,
     ResponsibilitySums,
 )
+from dynpart.engines._mixture import MixtureSums
 from dynpart.families import ColumnMoments, Family, column_moments
 from dynpart.rows import Rows
 
@@ -357,6 +358,12 @@ class BlocksEngine:
     def opinion_sums(self, rows: AnyRows, experts: Experts, codes: Any) -> OpinionSums:
         """Sums for Newton's method (appendix B), added over blocks."""
         return self._sums(self.inner.opinion_sums, rows, experts, codes)
+
+    def mixture_sums(self, rows: AnyRows, experts: Experts, log_weight: Any) -> MixtureSums:
+        """Sums for EM of a mixture, added over blocks."""
+        if not isinstance(rows, BlockRows):
+            return self.inner.mixture_sums(rows, experts, log_weight)
+        return tree_sum(self.inner.mixture_sums(block, experts, log_weight) for block in rows)
 
     def _sums(
         self,

@@ -30,6 +30,7 @@ from dynpart.engines._contract import (
     PursuitRule,
     ResponsibilitySums,
 )
+from dynpart.engines._mixture import MixtureSums
 from dynpart.engines.blocks import FAN_IN, BlockCodes, split_indices, trimmed
 from dynpart.families import ColumnMoments, Family, column_moments
 from dynpart.rows import Rows
@@ -282,6 +283,14 @@ class DaskEngine(NumpyEngine):
         if isinstance(rows, Rows):
             return self.local.opinion_sums(rows, experts, codes)
         return self._sums("opinion", self.inner.opinion_sums, rows, experts, codes)
+
+    def mixture_sums(self, rows: DaskRows | Rows, experts: Experts, log_weight: Any) -> MixtureSums:
+        """Sums for EM of a mixture, added over blocks."""
+        if isinstance(rows, Rows):
+            return self.local.mixture_sums(rows, experts, log_weight)
+        shared = [self._share(experts)] * len(rows.blocks)
+        weights = [log_weight] * len(rows.blocks)
+        return self.sum_over("mixture", self.inner.mixture_sums, rows.blocks, shared, weights)
 
     def _sums(
         self, name: str, of_block: Callable[..., T], rows: DaskRows, experts: Experts, codes: Any

@@ -164,6 +164,8 @@ def pursue_block(
     places = range(min(rule.n_starts, experts.n_experts))
     codes = reduce(lambda best, other: best.or_better(other, charges), map(pursued_from, places))
     order = codes.members
+    if rule.tries_experts_alone:
+        _begin_alone(order, guided_density, guided, rule)
     if rule.prune:
         _prune(order, density, experts, rule)
     return codes_of(order).of_rows(rows, experts.family)
@@ -312,6 +314,27 @@ def tried_as_another_type(
     n_looks, suits = rule.n_swaps * len(found), score.best_type(found)
     found, suits = settled(found, suits, score, rule, n_looks=n_looks)
     return found if score.worth(found, suits) > score.worth(code, type_) + MARGIN else code
+
+
+def _begin_alone(
+    order: NDArray[np.integer], density: Array, guided: Experts, rule: PursuitRule
+) -> None:
+    """Replace codes, in place, to which the best single expert of the row is to be preferred.
+
+    A type of row may want other experts than the likelihood of a whole code does. Such a row is
+    searched once more from the expert that is worth most alone. Parameters are those of `refined`.
+    """
+    alone = density[:, :-1].sum(axis=2) + rule.charges.of_experts_alone()
+    for row, begin in enumerate(alone.argmax(axis=1)):
+        score = RowScore(density[row], guided, rule.charges)
+        code = [int(k) for k in order[row] if k >= 0]
+        worth = score.worth(code, score.best_type(code))
+        if alone[row, begin] > worth + MARGIN:
+            found = [int(begin)]
+            found, type_ = settled(found, score.best_type(found), score, rule, n_looks=rule.n_swaps)
+            if score.worth(found, type_) > worth + MARGIN:
+                order[row] = -1
+                order[row, : len(found)] = found
 
 
 class RowScore:

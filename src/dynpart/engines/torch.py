@@ -33,12 +33,14 @@ from dynpart.engines._contract import (
     check_newton,
     row_log_base,
 )
+from dynpart.engines._mixture import MixtureSums, mixture_sums
 from dynpart.engines._torch_amplitudes import AmplitudeHard
 from dynpart.engines._torch_codes import TorchCodes, best_start
 from dynpart.engines._torch_pursuit import (
     HardScore,
     PlainHard,
     PlainSmoothed,
+    begun_alone,
     greedy,
     levels,
     order_of_nobody,
@@ -185,6 +187,15 @@ class TorchEngine:
         check_newton(experts)
         with self._current():
             return OpinionSums(self._sums("opinion_sums", rows, experts, codes))
+
+    def mixture_sums(self, rows: Rows, experts: Experts, log_weight: Any) -> MixtureSums:
+        """Sums for EM of a mixture whose components are the experts."""
+        here = self._here(experts)
+        weights: Any = torch.as_tensor(log_weight, device=self.device)
+        row_bytes = 16 * (here.eta.shape[0] * rows.shape[1] + here.n_experts)
+        chunks = self._chunks(rows, row_bytes)
+        with self._current():
+            return reduce(add, (mixture_sums(part, here, weights) for _, part in chunks))
 
     def _sums(self, what: str, rows: Rows, experts: Experts, codes: TorchCodes) -> Any:
         experts.check_shapes(rows, members=codes.members)
@@ -339,7 +350,10 @@ def _plain_pursuit(experts: Experts, rule: PursuitRule) -> Pursue:
             hard.compose(order)
             return order, hard.log_likelihood()
 
-        return _pruned(*best_start(pursue_from, rule), hard, rule)
+        order, log_likelihood = best_start(pursue_from, rule)
+        if rule.tries_experts_alone:
+            order, log_likelihood = begun_alone(hard, order, log_likelihood, rule)
+        return _pruned(order, log_likelihood, hard, rule)
 
     return pursue
 
@@ -386,7 +400,10 @@ def _kernel_pursuit(experts: Experts, rule: PursuitRule) -> Pursue:
             hard.compose(order)
             return order, hard.log_likelihood()
 
-        return _pruned(*best_start(pursue_from, rule), hard, rule)
+        order, log_likelihood = best_start(pursue_from, rule)
+        if rule.tries_experts_alone:
+            order, log_likelihood = begun_alone(hard, order, log_likelihood, rule)
+        return _pruned(order, log_likelihood, hard, rule)
 
     return of_binary if binary else of_any
 

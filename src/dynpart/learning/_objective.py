@@ -67,6 +67,11 @@ class Description:
     joint: float
     penalised: float
 
+    @property
+    def log_prior(self) -> float:
+        """Mean log P(h), in nats a row."""
+        return self.joint - self.penalised
+
     @classmethod
     def of(
         cls, codes: Any, experts: Experts, population: Array, epsilon: float, n_rows: float

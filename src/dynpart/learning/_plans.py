@@ -324,6 +324,11 @@ class Annealed:
     ) -> Experts:
         return random_start(family, moments, n_experts, rng, spread=0.5)
 
+    @property
+    def allows_mixture(self) -> bool:
+        """Whether one expert a row is an alternative: not if a minimum was asked for."""
+        return self.min_active is None
+
     def candidates(self, task: Sizes) -> list[int]:
         """Minimum numbers of active experts to try: one, a sixth, a third and half of all experts.
 

@@ -11,6 +11,7 @@ import numpy as np
 from dynpart.engines import Codes, Experts, PursuitRule
 from dynpart.learning._batch import break_ties
 from dynpart.learning._learner import RunLog, run
+from dynpart.learning._mixture import Mixture, learn_mixture
 from dynpart.learning._objective import Description, shortest
 from dynpart.learning._plans import Plan
 from dynpart.learning._records import IterationRecord
@@ -18,6 +19,7 @@ from dynpart.learning._reinitialisation import reinitialise
 from dynpart.learning._task import Task
 from dynpart.learning._trials import Adaptation, run_trials
 from dynpart.learning._unseen import Unseen, describe_unseen
+from dynpart.prior import CodePrior
 from dynpart.pursuits import pursue
 
 COUNTED_ROWS = 10_000
@@ -43,6 +45,8 @@ class Fit:
         By which restarts are compared.
     unseen : Unseen or None
         How well unseen rows would be described, where that can be said.
+    prior : CodePrior or None
+        The prior over codes, where it was learnt with the experts.
     """
 
     experts: Experts
@@ -53,6 +57,7 @@ class Fit:
     adaptation: Adaptation
     description: Description
     unseen: Unseen | None = None
+    prior: CodePrior | None = None
 
 
 def fit_experts(
@@ -64,8 +69,12 @@ def fit_experts(
     rule: PursuitRule,
     report: Callable[[IterationRecord], None] | None = None,
     journal: RunLog | None = None,
+    joint: bool = False,
 ) -> Fit:
     """Learn `n_init` times from different starts and keep the shortest description.
+
+    The plan may allow a mixture, one expert a row, as an alternative. It is kept if it describes
+    rows that are left out in fewer nats.
 
     Parameters
     ----------
@@ -78,6 +87,8 @@ def fit_experts(
         Called with the record of each finished iteration.
     journal : RunLog, optional
         Remembers where each run stands.
+    joint : bool, default=False
+        Whether codes will be chosen under a learnt prior, as a mixture needs it.
 
     Returns
     -------
@@ -89,10 +100,45 @@ def fit_experts(
     ]
     best = fits[shortest([fit.description for fit in fits])]
     last = best.history[-1] if best.history else None
+    mixture = _mixture(task, plan, best, seed) if joint else None
     unseen = describe_unseen(
-        task, plan, best.experts, best.rows, best.n_rows, best.codes, rule, last, seed
+        task, plan, best.experts, best.rows, best.n_rows, best.codes, rule, last, seed, mixture
     )
+    if mixture is not None and unseen is not None and unseen.prefers_mixture:
+        return _of_mixture(task, mixture, best, unseen, rule)
     return replace(best, unseen=unseen)
+
+
+def _mixture(task: Task, plan: Plan, fit: Fit, seed: int) -> Mixture | None:
+    """The mixture of as many components, unless these experts are clearly better."""
+    allowed = getattr(plan, "allows_mixture", False) and task.min_active == 1
+    special = task.newton or task.amplitude is not None or task.neighbours is not None
+    if not allowed or special or task.n_experts == 1:
+        return None
+    summary = fit.codes.summary(task.n_experts)
+    told = float(summary.log_likelihood / summary.n_rows)
+    n_rows = min(fit.n_rows, _n_compared(task))
+    rows = task.engine.take(fit.rows, np.arange(n_rows))
+    return learn_mixture(task, plan, rows, told + fit.description.log_prior, seed)
+
+
+def _of_mixture(task: Task, mixture: Mixture, fit: Fit, unseen: Unseen, rule: PursuitRule) -> Fit:
+    """The fit with the mixture in the place of its experts."""
+    prior = mixture.prior()
+    codes = pursue(task.engine, fit.rows, mixture.experts, replace(rule, prior=prior))
+    return replace(
+        fit,
+        experts=mixture.experts,
+        codes=codes,
+        prior=prior,
+        unseen=replace(unseen, experts=unseen.mixture),
+        adaptation=replace(fit.adaptation, mixture=True),
+    )
+
+
+def _n_compared(task: Task) -> int:
+    """Rows that are enough to compare models of this size."""
+    return min(task.n_rows, max(1000, 20 * task.n_experts))
 
 
 def _single_fit(
@@ -103,8 +149,7 @@ def _single_fit(
     report: Callable[[IterationRecord], None] | None,
     journal: RunLog | None,
 ) -> Fit:
-    # Enough to compare models of this size.
-    n_rows = min(task.n_rows, max(1000, 20 * task.n_experts))
+    n_rows = _n_compared(task)
     rows = task.draw(np.random.default_rng(seed), n_rows, replace=False)
     state, steps, adaptation = run_trials(
         task, plan, rows, n_rows, seed=seed, journal=journal, report=report

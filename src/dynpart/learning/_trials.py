@@ -56,13 +56,23 @@ class Adaptation:
     n_rows : int
         Rows on which trials were compared; 0 where there was one search only.
     trials : tuple of Trial
+    mixture : bool
+        Whether one expert a row, a mixture, described rows left out more shortly than the experts
+        of the search, and took their place.
     """
 
     min_active: int
     n_rows: int = 0
     trials: tuple[Trial, ...] = ()
+    mixture: bool = False
 
     def __str__(self) -> str:
+        found = self._of_search()
+        if not self.mixture:
+            return found
+        return f"one expert a row, which describes rows left out more shortly than: {found}"
+
+    def _of_search(self) -> str:
         if not self.trials:
             return f"at least {self.min_active} active experts in the search, without trials"
         best: dict[int, float] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,10 +14,12 @@ from dynpart.arrays import namespace, to_numpy
 from dynpart.engines import CodeSummary, Experts, PursuitRule, ResponsibilitySums
 from dynpart.families import Family
 from dynpart.learning._batch import shared, sharpened
+from dynpart.learning._mixture import Mixture, opinions
 from dynpart.learning._objective import activation_probabilities
 from dynpart.learning._plans import TINY, Plan
 from dynpart.learning._records import IterationRecord
 from dynpart.learning._task import Task
+from dynpart.neighbourhood import neighbourhood
 from dynpart.prior import CodePrior, fit_prior
 from dynpart.pursuits import pursue
 
@@ -24,6 +27,8 @@ Array = NDArray[np.float64]
 
 SAMPLE = 250
 """Rows that are described as if they had not been seen."""
+SAMPLE_TO_COMPARE = 1000
+"""The same where a mixture may be better: such differences are smaller."""
 FOLDS = 5
 """Parts in which these are left out."""
 FEWEST_FOR_PRIOR = 200
@@ -46,11 +51,21 @@ class Unseen:
         By independent columns.
     error : float
         Standard error of the difference.
+    density : float
+        By the experts, summed over the neighbours of each code; NaN without a mixture.
+    mixture : float
+        By a mixture of as many components; NaN if there is none.
     """
 
     experts: float
     columns: float
     error: float
+    density: float = math.nan
+    mixture: float = math.nan
+
+    @property
+    def prefers_mixture(self) -> bool:
+        return self.mixture > self.density
 
 
 def describe_unseen(
@@ -63,6 +78,7 @@ def describe_unseen(
     rule: PursuitRule,
     last: IterationRecord | None,
     seed: int,
+    mixture: Mixture | None = None,
 ) -> Unseen | None:
     """Leave some rows out of the experts' opinions, encode them, and see how likely they are.
 
@@ -85,6 +101,8 @@ def describe_unseen(
     last : IterationRecord or None
         Of the iteration that made the opinions.
     seed : int
+    mixture : Mixture, optional
+        Described in the same way, as an alternative.
 
     Returns
     -------
@@ -92,7 +110,7 @@ def describe_unseen(
     """
     engine, n_experts, n_rows = task.engine, experts.n_experts, task.moments.weight
     summary = codes.summary(n_experts)
-    n_sample = min(SAMPLE, n_coded)
+    n_sample = min(SAMPLE if mixture is None else SAMPLE_TO_COMPARE, n_coded)
     if n_sample < 2 or n_experts < 2:
         return None
     shrunk = last is not None and last.step.shrink and not task.newton
@@ -101,11 +119,11 @@ def describe_unseen(
     population, dense = task.population, experts.family.as_density(task.moments)
     observed, xp = task.moments.observed, namespace(population)
 
-    def opinions(sums: ResponsibilitySums, population: Array) -> Array:
+    def of_sums(sums: ResponsibilitySums, population: Array) -> Array:
         return _opinions(dense, sums, population, plan, task, amount)
 
     sums = engine.responsibility_sums(rows, sharp, codes).weighted(n_rows / summary.n_rows)
-    made = opinions(sums, population)
+    made = of_sums(sums, population)
     if dense is not experts.family:
         experts = replace(experts, family=dense, eta=made)
     drawn = np.random.default_rng(seed).permutation(n_coded)[:n_sample]
@@ -113,12 +131,14 @@ def describe_unseen(
     parts = [engine.take(rows, fold) for fold in folds]
     seen = [pursue(engine, part, experts, rule) for part in parts]
     sizes = [_sizes(code.active(n_experts), n_experts) for code in seen]
-    known = None if codes.weight is None else to_numpy(codes.weight)
-    learnt = None
-    if summary.n_rows >= FEWEST_FOR_PRIOR:
-        learnt = fit_prior(to_numpy(codes.active(n_experts)), known)
+    priors: list[CodePrior | None] = [None] * len(folds)
+    if summary.n_rows >= FEWEST_FOR_PRIOR or mixture is not None:
+        if mixture is not None:
+            first = fit_prior(to_numpy(codes.active(n_experts)), _weight(codes))
+            codes = pursue(engine, rows, experts, replace(rule, prior=first))
+        priors = _priors_without(to_numpy(codes.active(n_experts)), _weight(codes), folds)
     found = []
-    for part, code, size in zip(parts, seen, sizes, strict=True):
+    for part, code, size, learnt in zip(parts, seen, sizes, priors, strict=True):
         own, counted = engine.responsibility_sums(part, sharp, code), code.summary(n_experts)
         statistics, gone = own.statistics.sum(axis=1), own.weight.sum(axis=0)
         kept = xp.clip(observed - gone, TINY, None)
@@ -126,7 +146,7 @@ def describe_unseen(
         others = (observed * population - statistics) / kept
         others = xp.where(observed - gone > TINY**0.5, others, population)
         without = _without(sums, own)
-        eta = dense.constrain(experts.eta + opinions(without, others) - made)
+        eta = dense.constrain(experts.eta + of_sums(without, others) - made)
         judges = replace(experts, eta=eta)
         left_out = pursue(engine, part, judges, rule)
         active, described = to_numpy(left_out.active(n_experts)), left_out.summary(n_experts)
@@ -136,12 +156,18 @@ def describe_unseen(
         bits = CodePrior.independent(activation_probabilities(others_used))
         likelihood = float(described.log_likelihood - described.log_base)
         by_size = _log_prior_of_sizes(active, sum(sizes) - size, rule.max_active)
-        by_prior = -np.inf
+        by_prior, by_density, by_mixture = -np.inf, np.nan, np.nan
         if learnt is not None:
             joint = pursue(engine, part, judges, replace(rule, prior=learnt))
-            told = joint.summary(n_experts)
+            told, chosen = joint.summary(n_experts), to_numpy(joint.active(n_experts))
             by_prior = float(told.log_likelihood - told.log_base)
-            by_prior += float(weight @ learnt.log_prob(to_numpy(joint.active(n_experts))))
+            by_prior += float(weight @ learnt.log_prob(chosen))
+            if mixture is not None:
+                here, judges_here = part.to_numpy(), judges.like(np.empty(0))
+                near = neighbourhood(here, chosen, judges_here, learnt)
+                by_density = float(weight @ near.log_density)
+                by_mixture = _by_mixture(task, plan, part, mixture, others)
+                by_mixture -= float(described.log_base)
         found.append(
             (
                 described.n_rows,
@@ -149,9 +175,11 @@ def describe_unseen(
                 likelihood + float(weight @ by_size),
                 by_prior,
                 _by_columns(dense, statistics, others, gone, kept, plan),
+                by_density,
+                by_mixture,
             )
         )
-    n, *ways, columns = np.array(found).T
+    n, *ways, columns, density, single = np.array(found).T
     # Codes may be told bit by bit, by how many experts are active and which, or by a learnt prior.
     described_best = max(ways, key=np.sum)
     gaps = (described_best - columns) / n
@@ -160,7 +188,50 @@ def describe_unseen(
         float(described_best.sum() / n.sum()) - fitted,
         float(columns.sum() / n.sum()),
         float(np.hypot(np.std(gaps, ddof=1) / np.sqrt(len(gaps)), VAGUE / np.sqrt(n_sample))),
+        float(density.sum() / n.sum()) - fitted,
+        float(single.sum() / n.sum()),
     )
+
+
+def _weight(codes: Any) -> Array | None:
+    return None if codes.weight is None else to_numpy(codes.weight)
+
+
+def _priors_without(
+    active: NDArray, weight: Array | None, folds: list[NDArray[np.intp]]
+) -> list[CodePrior | None]:
+    """A prior for each fold, fitted to codes of rows outside it, or outside all if these are many.
+
+    Parameters
+    ----------
+    active : ndarray of shape (n_rows, n_experts)
+    weight : ndarray of shape (n_rows,) or None
+    folds : list of ndarray
+        Rows that are left out together.
+    """
+
+    def without(rows: NDArray[np.intp]) -> CodePrior:
+        rest = np.delete(np.arange(len(active)), rows)
+        return fit_prior(active[rest], None if weight is None else weight[rest])
+
+    drawn = np.concatenate(folds)
+    if len(active) >= 2 * len(drawn):
+        return [without(drawn)] * len(folds)
+    return [without(fold) for fold in folds]
+
+
+def _by_mixture(task: Task, plan: Plan, part: Any, mixture: Mixture, others: Array) -> float:
+    """Log-likelihood of rows under the mixture of all other rows, whose average is `others`."""
+    engine, experts = task.engine, mixture.experts
+    own = engine.mixture_sums(part, experts, mixture.log_weight)
+    without = _without(mixture.sums, own.sums)
+    made, _ = opinions(experts, mixture.sums, task, plan, mixture.shrinkage)
+    eta, _ = opinions(experts, without, task, plan, mixture.shrinkage, others)
+    judges = replace(experts, eta=experts.family.constrain(experts.eta + eta - made))
+    xp = namespace(eta)
+    usage = xp.clip(mixture.usage - own.usage, 0, None) + 0.5
+    log_weight = xp.log(usage / usage.sum())
+    return float(engine.mixture_sums(part, judges, log_weight).log_likelihood)
 
 
 def _without(sums: ResponsibilitySums, own: ResponsibilitySums) -> ResponsibilitySums:

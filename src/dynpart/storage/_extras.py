@@ -206,4 +206,7 @@ def _adaptation(path: Any, meta: Any) -> Any:
     ):
         raise ModelFileError(f"{path} holds an adaptation that cannot be read")
     trials = (Trial(least(other), other["score"], other["mean_active"]) for other in others)
-    return Adaptation(least(meta), meta.get("n_rows", 0), tuple(trials))
+    mixture = meta.get("mixture", False)
+    if not isinstance(mixture, bool):
+        raise ModelFileError(f"{path} holds an adaptation that cannot be read")
+    return Adaptation(least(meta), meta.get("n_rows", 0), tuple(trials), mixture)

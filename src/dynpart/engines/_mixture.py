@@ -1,0 +1,101 @@
+"""Rows explained by one expert each: the mixture that every set of experts also is.
+
+Formulas on arrays, NumPy's or torch's, that all engines share.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynpart.arrays import as_float64, is_observed, namespace, row_blocks
+from dynpart.engines._contract import Experts, ResponsibilitySums, row_log_base
+from dynpart.rows import Rows
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class MixtureSums:
+    """What EM for a mixture needs to know of some rows; parts combine with ``+``.
+
+    Attributes
+    ----------
+    sums : ResponsibilitySums
+        Rows and their statistics, shared out by how probable each expert is given the row.
+    usage : ndarray of shape (n_experts,)
+        Rows of each expert, shared out likewise.
+    log_likelihood : float
+        Sum of log P(x) over rows.
+    """
+
+    sums: ResponsibilitySums
+    usage: Array
+    log_likelihood: float
+
+    def __add__(self, other: MixtureSums) -> MixtureSums:
+        return MixtureSums(
+            self.sums + other.sums,
+            self.usage + other.usage,
+            self.log_likelihood + other.log_likelihood,
+        )
+
+
+def mixture_sums(rows: Rows, experts: Experts, log_weight: Array) -> MixtureSums:
+    """The E-step of a mixture whose components are these experts, each on its own.
+
+    Parameters
+    ----------
+    rows : Rows
+    experts : Experts
+    log_weight : array of shape (n_experts,)
+        Log probabilities of the experts. All three have arrays of the same kind.
+
+    Returns
+    -------
+    MixtureSums
+    """
+    experts.check_shapes(rows, cost=log_weight)
+    blocks = row_blocks(*rows.shape)
+    parts = [_of_block(rows[block], experts, log_weight) for block in blocks]
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total
+
+
+def mixture_scores(T: Array, observed: Array, experts: Experts) -> Array:
+    """Log P_k(x) of whole rows, without b(x), shape (n_rows, n_experts).
+
+    Parameters
+    ----------
+    T : array of shape (n_statistics, n_rows, n_features)
+        Statistics, 0 where nothing was observed.
+    observed : array of shape (n_rows, n_features)
+        1 where a value was observed, 0 elsewhere.
+    experts : Experts
+    """
+    theta, log_partition = experts.natural
+    scores = -observed @ log_partition.T
+    for s in range(len(T)):
+        scores = scores + T[s] @ theta[s].T
+    return scores
+
+
+def _of_block(rows: Rows, experts: Experts, log_weight: Array) -> MixtureSums:
+    T = as_float64(experts.family.statistics(rows.values))
+    xp = namespace(T)
+    known = is_observed(T[0])
+    T, observed = xp.where(known, T, 0.0), as_float64(known)
+    scores = mixture_scores(T, observed, experts) + log_weight
+    top = xp.amax(scores, axis=1)
+    log_density = top + xp.log(xp.exp(scores - top[:, None]).sum(axis=1))
+    share = xp.exp(scores - log_density[:, None])
+    told: Any = log_density + row_log_base(rows, experts.family)
+    if rows.weight is not None:
+        share, told = share * rows.weight[:, None], told * rows.weight
+    sums = xp.stack([share.T @ observed, *(share.T @ statistic for statistic in T)])
+    return MixtureSums(ResponsibilitySums(sums), share.sum(axis=0), told.sum())
