@@ -109,6 +109,9 @@ def assert_law(engine, rows, experts, rule):
         # A refinement may give away the margin once, when it drops an expert that earns less.
         assert value >= objective.of(row, first) - slack - most * MARGIN
         assert objective.best_single_change(row, code, fewest, most) <= value + slack
+        if rule.tries_experts_alone:
+            alone = max(objective.of(row, {k}) for k in range(experts.n_experts))
+            assert value >= alone - slack - most * MARGIN
 
 
 @every_engine

@@ -1,0 +1,89 @@
+"""One expert a row: learnt where rows have no parts, and no worse than EM for a mixture."""
+
+import numpy as np
+import pytest
+
+from dynpart import DynamicPartitionModel
+from dynpart.datasets import make_pairs
+from dynpart.learning import Annealed
+from dynpart.persistence import load
+
+
+def clusters(n_rows, n_clusters=5, n_features=16, seed=0):
+    """Rows of one of several kinds each; within a kind columns are independent."""
+    rng = np.random.default_rng(seed)
+    p = rng.choice([0.1, 0.3, 0.7, 0.9], (n_clusters, n_features))
+    kind = rng.integers(0, n_clusters, n_rows)
+    return (rng.random((n_rows, n_features)) < p[kind]).astype(np.uint8)
+
+
+def mixture_by_em(X, n_components, n_iter=200, seed=0):
+    """Mean log-likelihood of rows under a mixture of Bernoullis fitted to `X`, plain EM."""
+    rng = np.random.default_rng(seed)
+    usual = (X.sum(axis=0) + 0.5) / (len(X) + 1)
+    p = 0.5 * usual + 0.25 + 0.5 * (X[rng.choice(len(X), n_components, replace=False)] - 0.5) * 0.9
+    weight = np.full(n_components, 1 / n_components)
+
+    def scores(rows):
+        return rows @ np.log(p / (1 - p)).T + np.log1p(-p).sum(axis=1) + np.log(weight)
+
+    for _ in range(n_iter):
+        found = scores(X)
+        share = np.exp(found - np.logaddexp.reduce(found, axis=1)[:, None])
+        weight = share.mean(axis=0)
+        p = (share.T @ X + usual) / (share.sum(axis=0) + 1)[:, None]
+    return lambda rows: np.logaddexp.reduce(scores(rows), axis=1).mean()
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    X = clusters(1500)
+    return DynamicPartitionModel(5, random_state=0).fit(X[:1000]), X
+
+
+def test_rows_without_parts_get_one_expert_each(fitted):
+    model, X = fitted
+    assert model.adaptation_.mixture
+    assert "one expert a row" in str(model.adaptation_)
+    codes = model.transform(X[1000:])
+    assert codes.sum(axis=1).mean() < 1.05
+    assert model.prior_.n_types == 5
+
+
+def test_unseen_rows_are_described_as_well_as_by_em(fitted):
+    model, X = fitted
+    em = max(mixture_by_em(X[:1000], 5, seed=seed)(X[1000:]) for seed in range(3))
+    assert model.log_density(X[1000:]).mean() > em - 0.05
+
+
+def test_scores_are_those_of_the_best_expert_alone_or_better(fitted):
+    model, X = fitted
+    alone = np.stack(
+        [model.log_likelihood(X, np.tile(h, (len(X), 1))) for h in np.eye(5, dtype=int)]
+    )
+    alone += model.log_prior(np.eye(5, dtype=int))[:, None]
+    assert (model.score_samples(X) > alone.max(axis=0) - 0.01).all()
+
+
+def test_model_files_remember_it(fitted, tmp_path):
+    model, X = fitted
+    model.save(tmp_path / "mixture.dynpart")
+    again = load(tmp_path / "mixture.dynpart")
+    assert again.adaptation_ == model.adaptation_
+    np.testing.assert_array_equal(again.transform(X), model.transform(X))
+    np.testing.assert_array_equal(again.score_samples(X), model.score_samples(X))
+
+
+def test_rows_with_parts_keep_several_experts():
+    X = make_pairs(5)
+    model = DynamicPartitionModel(10, random_state=0).fit(X)
+    assert not model.adaptation_.mixture
+    assert model.transform(X).sum(axis=1).mean() == 5
+
+
+@pytest.mark.parametrize(
+    "asked", [{"prior": None}, {"n_active": 2}, {"learning": Annealed(min_active=2)}]
+)
+def test_a_mixture_is_no_alternative_to_what_was_asked_for(asked):
+    model = DynamicPartitionModel(5, max_iter=10, random_state=0, **asked).fit(clusters(300))
+    assert not model.adaptation_.mixture
