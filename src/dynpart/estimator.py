@@ -373,6 +373,7 @@ class DynamicPartitionModel(CountedModel):
             weight=data.weight,
             newton=self._newton(family),
             amplitude=Amplitude.of(self.amplitude, family),
+            joint=encoding.prior == "auto" and encoding.is_joint,
         )
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         journal = None
@@ -390,7 +391,6 @@ class DynamicPartitionModel(CountedModel):
                 rule=encoding.rule((self.n_experts, len(data.moments.mean))),
                 report=report,
                 journal=journal,
-                joint=encoding.prior == "auto" and encoding.is_joint,
             )
         if journal is not None:
             journal.write()

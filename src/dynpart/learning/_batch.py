@@ -16,6 +16,7 @@ from dynpart.engines import CodeSummary, Experts, Fold, GradientSums, Responsibi
 from dynpart.learning._newton import as_average, newton_opinions
 from dynpart.learning._plans import Plan, Step
 from dynpart.learning._task import Task
+from dynpart.prior import CodePrior
 from dynpart.pursuits import pursue
 
 Array = NDArray[np.float64]
@@ -57,6 +58,7 @@ def learn(
     n_rows: float,
     memory: Memory,
     sums: ResponsibilitySums | None = None,
+    prior: CodePrior | None = None,
 ) -> tuple[Experts, ResponsibilitySums, CodeSummary]:
     """Go through batches of rows, each with its own codes and update.
 
@@ -73,6 +75,8 @@ def learn(
     memory : Memory
     sums : ResponsibilitySums, optional
         What is known before the first batch.
+    prior : CodePrior, optional
+        Under which codes are chosen, of as many experts as pay for themselves.
 
     Returns
     -------
@@ -94,7 +98,7 @@ def learn(
         nothing[:, 0],
         nothing[0, 0],
     )
-    fold = _batch_learner(task, plan, step, before, memory)
+    fold = _batch_learner(task, plan, step, before, memory, prior)
     for rows in batches:
         known = fold(rows, *known)
     eta, log2_expertise, _, array, usage, log_likelihood = known
@@ -102,7 +106,9 @@ def learn(
     return experts, ResponsibilitySums(array), CodeSummary(n_rows, usage, log_likelihood)
 
 
-def _batch_learner(task: Task, plan: Plan, step: Step, before: Experts, memory: Memory) -> Fold:
+def _batch_learner(
+    task: Task, plan: Plan, step: Step, before: Experts, memory: Memory, prior: CodePrior | None
+) -> Fold:
     """What a batch of rows teaches.
 
     The function takes and returns opinions and levels of expertise, the evidence and the sums with
@@ -110,9 +116,9 @@ def _batch_learner(task: Task, plan: Plan, step: Step, before: Experts, memory: 
     """
     engine, neighbours = task.engine, task.neighbours
     family, population = before.family, task.population
-    rule = task.rule(
-        step.min_active, smoothed=step.smoothed, n_starts=step.n_starts, n_swaps=step.n_swaps
-    )
+    least = step.min_active if prior is None else 1
+    rule = task.rule(least, smoothed=step.smoothed, n_starts=step.n_starts, n_swaps=step.n_swaps)
+    rule = replace(rule, prior=prior)
     bound, amplitude = max(before.log2_bound, step.log2_bound), _amplitude(task, step)
 
     def learn_batch(

@@ -8,12 +8,17 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dynpart.arrays import is_tensor
+from dynpart.arrays import is_tensor, to_numpy
 from dynpart.engines import CodeSummary, Experts, ResponsibilitySums
 from dynpart.learning._batch import Memory, learn, shared
 from dynpart.learning._plans import Plan, Step
 from dynpart.learning._records import IterationRecord, LearnerState, UnreadRecord
 from dynpart.learning._task import Task
+from dynpart.prior import CodePrior, fit_prior
+from dynpart.pursuits import UNTIL_SETTLED, pursue
+
+WHILE_LEARNING = 32
+"""Types of rows that are told apart, at most, before learning has ended."""
 
 
 class RunLog(Protocol):
@@ -65,20 +70,40 @@ def iterate(
     stopped goes on exactly as if it had not been. If records may stay `unread`, a GPU is not asked
     for their numbers before it has gone through all rows.
     """
+    rows = None
     while (t := _next_step(state, steps, task.tol)) is not None:
-        state = _iteration(task, plan, state, steps[t], np.random.default_rng((seed, t)))
+        prior = None
+        if task.joint and task.amplitude is None and not steps[t].search:
+            if rows is None:
+                rows = task.draw(np.random.default_rng(seed), task.n_compared, replace=False)
+            prior = current_prior(task, state.experts, rows)
+        rng = np.random.default_rng((seed, t))
+        state = _iteration(task, plan, state, steps[t], rng, prior)
         if not (unread and is_tensor(state.experts.eta) and steps[t].n_rows is not None):
             state = state.read()
         yield state
 
 
+def current_prior(task: Task, experts: Experts, rows: Any) -> CodePrior:
+    """The prior of the codes that these experts give some rows by their likelihood alone."""
+    codes = pursue(task.engine, rows, experts, task.rule(n_swaps=UNTIL_SETTLED))
+    weight = None if codes.weight is None else to_numpy(codes.weight)
+    return fit_prior(to_numpy(codes.active(experts.n_experts)), weight, WHILE_LEARNING)
+
+
 def _iteration(
-    task: Task, plan: Plan, state: LearnerState, step: Step, rng: np.random.Generator
+    task: Task,
+    plan: Plan,
+    state: LearnerState,
+    step: Step,
+    rng: np.random.Generator,
+    prior: CodePrior | None,
 ) -> LearnerState:
     """Go through the rows as the step says."""
     n_rows = task.moments.weight if step.n_rows is None else step.n_rows * step.n_batches
     memory = Memory(evidence=step.memory, kept=step.memory)
-    return learn_once(task, plan, state, step, _batches(task, step, rng), n_rows, memory)[0]
+    batches = _batches(task, step, rng)
+    return learn_once(task, plan, state, step, batches, n_rows, memory, prior=prior)[0]
 
 
 def learn_once(
@@ -90,6 +115,7 @@ def learn_once(
     n_rows: float,
     memory: Memory,
     sums: ResponsibilitySums | None = None,
+    prior: CodePrior | None = None,
 ) -> tuple[LearnerState, ResponsibilitySums, CodeSummary]:
     """One iteration of a fit, or one batch of a stream.
 
@@ -106,6 +132,8 @@ def learn_once(
     memory : Memory
     sums : ResponsibilitySums, optional
         What is known before the first batch.
+    prior : CodePrior, optional
+        Under which codes are chosen, of as many experts as pay for themselves.
 
     Returns
     -------
@@ -117,7 +145,7 @@ def learn_once(
         Of all batches.
     """
     before = state.experts
-    after, sums, codes = learn(task, plan, step, before, batches, n_rows, memory, sums)
+    after, sums, codes = learn(task, plan, step, before, batches, n_rows, memory, sums, prior)
     shrinkage = 0.0
     if step.shrink and not task.newton:
         after, shrinkage = _shrunk(task, plan, after, sums)

@@ -69,7 +69,6 @@ def fit_experts(
     rule: PursuitRule,
     report: Callable[[IterationRecord], None] | None = None,
     journal: RunLog | None = None,
-    joint: bool = False,
 ) -> Fit:
     """Learn `n_init` times from different starts and keep the shortest description.
 
@@ -87,8 +86,6 @@ def fit_experts(
         Called with the record of each finished iteration.
     journal : RunLog, optional
         Remembers where each run stands.
-    joint : bool, default=False
-        Whether codes will be chosen under a learnt prior, as a mixture needs it.
 
     Returns
     -------
@@ -100,7 +97,7 @@ def fit_experts(
     ]
     best = fits[shortest([fit.description for fit in fits])]
     last = best.history[-1] if best.history else None
-    mixture = _mixture(task, plan, best, seed) if joint else None
+    mixture = _mixture(task, plan, best, seed) if task.joint else None
     unseen = describe_unseen(
         task, plan, best.experts, best.rows, best.n_rows, best.codes, rule, last, seed, mixture
     )
@@ -117,7 +114,7 @@ def _mixture(task: Task, plan: Plan, fit: Fit, seed: int) -> Mixture | None:
         return None
     summary = fit.codes.summary(task.n_experts)
     told = float(summary.log_likelihood / summary.n_rows)
-    n_rows = min(fit.n_rows, _n_compared(task))
+    n_rows = min(fit.n_rows, task.n_compared)
     rows = task.engine.take(fit.rows, np.arange(n_rows))
     return learn_mixture(task, plan, rows, told + fit.description.log_prior, seed)
 
@@ -136,11 +133,6 @@ def _of_mixture(task: Task, mixture: Mixture, fit: Fit, unseen: Unseen, rule: Pu
     )
 
 
-def _n_compared(task: Task) -> int:
-    """Rows that are enough to compare models of this size."""
-    return min(task.n_rows, max(1000, 20 * task.n_experts))
-
-
 def _single_fit(
     task: Task,
     plan: Plan,
@@ -149,7 +141,7 @@ def _single_fit(
     report: Callable[[IterationRecord], None] | None,
     journal: RunLog | None,
 ) -> Fit:
-    n_rows = _n_compared(task)
+    n_rows = task.n_compared
     rows = task.draw(np.random.default_rng(seed), n_rows, replace=False)
     state, steps, adaptation = run_trials(
         task, plan, rows, n_rows, seed=seed, journal=journal, report=report

@@ -48,6 +48,8 @@ class Task:
         Whether opinions move by Newton's method (appendix B) instead of being averages (eq. 5).
     amplitude : Amplitude or None
         Whether gains and offsets of active experts vary from row to row, and how much.
+    joint : bool
+        Whether codes are chosen under a learnt prior once the search is over, and in the end.
     """
 
     engine: Engine
@@ -63,6 +65,7 @@ class Task:
     weight: NDArray[np.float64] | None = None
     newton: bool = False
     amplitude: Amplitude | None = None
+    joint: bool = False
 
     @property
     def n_rows(self) -> int:
@@ -102,6 +105,11 @@ class Task:
         indices, often = np.unique(drawn, return_counts=True)
         rows = self.engine.take(self.rows, indices)
         return rows.weighing(like(as_float64(often), rows.values))
+
+    @property
+    def n_compared(self) -> int:
+        """Rows that are enough to compare models of this size."""
+        return min(self.n_rows, max(1000, 20 * self.n_experts))
 
     def count(self, rows: Any) -> int:
         """How many rows these are, all of them or some that were drawn, whatever they weigh."""

@@ -42,7 +42,9 @@ ALWAYS = 1 - 1e-12
 """How likely a single expert is to be active: no code is empty, so there is nothing to learn."""
 
 
-def fit_prior(codes: NDArray, weight: Array | None = None) -> CodePrior:
+def fit_prior(
+    codes: NDArray, weight: Array | None = None, most_types: int = MOST_TYPES
+) -> CodePrior:
     """The prior that describes codes like these best.
 
     Candidates are independent bits, a tree, and mixtures of 2, 4, 8, ... types without and with
@@ -58,6 +60,8 @@ def fit_prior(codes: NDArray, weight: Array | None = None) -> CodePrior:
         Binary codes.
     weight : ndarray of shape (n_rows,), optional
         How many rows each row stands for.
+    most_types : int, default=128
+        Types that are tried at most.
 
     Returns
     -------
@@ -78,7 +82,7 @@ def fit_prior(codes: NDArray, weight: Array | None = None) -> CodePrior:
         train, test = counted.held_back()
         if test.n_rows < FEWEST_HELD_BACK:
             return _careful_forest(counted)
-        return _refitted(_best_candidate(train, test)[0], counted)
+        return _refitted(_best_candidate(train, test, most_types)[0], counted)
 
 
 def mean_log_prior(codes: NDArray, weight: Array | None = None) -> float:
@@ -160,7 +164,9 @@ class _Counted:
         return float(self.counts @ prior.log_prob(self.codes))
 
 
-def _best_candidate(train: _Counted, test: _Counted) -> tuple[CodePrior, float]:
+def _best_candidate(
+    train: _Counted, test: _Counted, most_types: int = MOST_TYPES
+) -> tuple[CodePrior, float]:
     """Of all candidates, fitted to `train`, the one under which `test` is likeliest, and how."""
     rng = np.random.default_rng(0)
     plain = CodePrior.independent(train.frequencies)
@@ -173,7 +179,7 @@ def _best_candidate(train: _Counted, test: _Counted) -> tuple[CodePrior, float]:
         for candidate, score in zip((plain, tree), scores, strict=True):
             if score > best_score:
                 best, best_score = candidate, score
-        n_more = min(plain.n_types, MOST_TYPES - plain.n_types, len(train.counts) - plain.n_types)
+        n_more = min(plain.n_types, most_types - plain.n_types, len(train.counts) - plain.n_types)
         if n_more <= 0:
             break
         more = _with_more_types(plain, train, n_more, rng)
