@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import dynpart
@@ -17,6 +17,7 @@ from dynpart.engines.reference import ReferenceEngine
 from dynpart.families import Bernoulli, Gaussian
 from dynpart.pursuits import pursue
 from dynpart.rows import Rows
+from tests.effort import examples
 from tests.engines.parity import (
     assert_follows_the_rule,
     assert_likelihood_of_codes,
@@ -181,7 +182,7 @@ def test_an_expert_alone_leaves_no_evidence():
         assert not sums.second.any()
 
 
-@settings(max_examples=10)
+@examples(10)
 @given(
     st.sampled_from(["bernoulli", "gaussian"]),
     st.booleans(),
