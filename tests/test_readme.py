@@ -65,6 +65,7 @@ def test_the_transcript_is_what_the_last_command_prints(printed):
         place += 1
 
 
+@pytest.mark.slow
 def test_the_python_of_the_readme_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for block in blocks("python"):
