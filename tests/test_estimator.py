@@ -369,7 +369,7 @@ def codes_of_a_fit(X, n_jobs):
     return model.transform(X), model.score_samples(X)
 
 
-@pytest.mark.parametrize("kind", ["threads", "spawn", "fork"])
+@pytest.mark.parametrize("kind", ["threads", pytest.param("spawn", marks=pytest.mark.slow), "fork"])
 def test_fits_side_by_side_give_the_same_codes(kind, grey, monkeypatch):
     """In threads and processes, also in those forked while threads of ours are there."""
     monkeypatch.setattr("dynpart.engines.cpu.SHARED_TERMS", 1)
