@@ -10,8 +10,8 @@ DOCS_STAMP := $(VENV)/.installed-docs
 DIST_STAMP := $(VENV)/.installed-dist
 OLDEST := .venv-oldest
 OLDEST_STAMP := $(OLDEST)/.installed
-OLDEST_TESTS := tests/test_package.py tests/test_parameters.py tests/test_containers.py \
-  tests/cli/test_errors.py tests/cli/test_own_data.py
+OLDEST_TESTS := tests/test_package.py tests/test_parameters.py tests/cli/test_errors.py \
+  tests/cli/test_own_data.py
 WHEEL := .venv-wheel
 WORKERS ?= auto
 SPREAD := -n $(WORKERS) --dist worksteal
