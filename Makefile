@@ -12,6 +12,9 @@ OLDEST := .venv-oldest
 OLDEST_STAMP := $(OLDEST)/.installed
 OLDEST_TESTS := tests/test_package.py tests/test_parameters.py tests/cli/test_errors.py \
   tests/cli/test_own_data.py
+WHEEL := .venv-wheel
+WORKERS ?= auto
+SPREAD := -n $(WORKERS) --dist worksteal
 PYTEST_ARGS ?=
 DEMO_ARGS ?=
 FUZZ_ARGS ?=
@@ -19,7 +22,7 @@ BENCH_ARGS ?= --repeats 3 --growth
 DOCS_ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-oldest coverage lint format types docs dist fuzz bench clean
+.PHONY: help demo test test-slow test-oldest test-wheel coverage lint format types docs dist fuzz bench clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -27,17 +30,27 @@ help: ## Show this list
 demo: $(RUN_STAMP) ## Learn three small data sets; ends with the zoo, in words and as a page
 	$(BIN)/dynpart demo $(DEMO_ARGS)
 
-test: $(DEV_STAMP) ## Run the tests but for the slow ones (PYTEST_ARGS="-k pairs" to choose)
-	$(BIN)/python -m pytest -m "not slow" $(PYTEST_ARGS)
+test: $(DEV_STAMP) ## Run the tests but for the slow ones, on all cores (PYTEST_ARGS="-k pairs")
+	$(BIN)/python -m pytest $(SPREAD) -m "not slow" $(PYTEST_ARGS)
 
-test-slow: $(DEV_STAMP) ## Run the slow tests
-	$(BIN)/python -m pytest -m slow $(PYTEST_ARGS)
+test-slow: $(DEV_STAMP) ## Run the slow tests, and property tests with all their examples
+	HYPOTHESIS_PROFILE=thorough \
+	  $(BIN)/python -m pytest $(SPREAD) -m "slow or hypothesis" $(PYTEST_ARGS)
 
 test-oldest: $(OLDEST_STAMP) ## Run some tests with the oldest versions that pyproject.toml admits
-	$(OLDEST)/bin/python -m pytest -m "not slow" $(OLDEST_TESTS)
+	NUMBA_CACHE_DIR=$(OLDEST)/kernels \
+	  $(OLDEST)/bin/python -m pytest -m "not slow" $(OLDEST_TESTS) $(PYTEST_ARGS)
+
+test-wheel: dist ## Install the wheel in an environment of its own, and learn the zoo there
+	$(PYTHON) -m venv --clear $(WHEEL)
+	$(WHEEL)/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
+	cd $(WHEEL) && bin/dynpart --help > help.txt
+	cd $(WHEEL) && bin/python -c "from dynpart.datasets import write_zoo; write_zoo('zoo.csv')"
+	cd $(WHEEL) && bin/dynpart fit zoo.csv --drop type --categorical legs -k 6 -o zoo.dynpart
+	cd $(WHEEL) && bin/dynpart explain zoo.dynpart zoo.csv --label platypus
 
 coverage: $(DEV_STAMP) ## Measure which lines the tests run; compiled kernels are left out
-	$(BIN)/python -m pytest --cov --cov-report=term:skip-covered $(PYTEST_ARGS)
+	$(BIN)/python -m pytest $(SPREAD) --cov --cov-report=term:skip-covered $(PYTEST_ARGS)
 
 lint: $(DEV_STAMP) ## Check style with ruff
 	$(BIN)/ruff check .
@@ -66,7 +79,7 @@ bench: $(DEV_STAMP) ## Time us beside scikit-learn's learners (BENCH_ARGS="--qui
 	$(BIN)/python -m benchmarks.speed $(BENCH_ARGS)
 
 clean: ## Remove the environment and all caches
-	rm -rf $(VENV) $(OLDEST) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(OLDEST) $(WHEEL) build dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	rm -rf docs/_build docs/gallery docs/api/generated
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -1,4 +1,4 @@
-"""Check and time the torch engine on a GPU, beside its floors and its peers.
+"""Check and time the torch engine on a GPU, beside lower bounds of its time and its peers.
 
     python -m benchmarks.gpu                # everything, a few minutes
     python -m benchmarks.gpu --skip-large   # without the million rows
@@ -134,7 +134,7 @@ def check(table: Tensor, experts: Experts, rule: PursuitRule) -> dict[str, float
 
 
 def operations(train: Tensor, test: Tensor, model: DynamicPartitionModel) -> list[dict]:
-    """Each operation beside the floors it cannot go below."""
+    """Each operation beside the times it cannot go below."""
     fit_rows, coded = Rows(train), Rows(test)
     engine, experts = TorchEngine("cuda"), model._experts()
     swaps = model._rule()
@@ -151,7 +151,7 @@ def operations(train: Tensor, test: Tensor, model: DynamicPartitionModel) -> lis
     def row(what: str, call: Callable[[], Any], terms: float, n_bytes: float) -> dict:
         return {
             "what": what, "seconds": seconds(call), "terms": terms, "bytes": n_bytes,
-            "terms floor": terms * INSTRUCTIONS / rate, "bytes floor": n_bytes / bytes_a_second,
+            "terms bound": terms * INSTRUCTIONS / rate, "bytes bound": n_bytes / bytes_a_second,
         }  # fmt: skip
 
     terms = per_row * N_EXPERTS
@@ -266,8 +266,8 @@ def markdown(saved: dict[str, Any]) -> str:
     checked = saved["check"]
     ops = [
         [
-            op["what"], shown(op["seconds"]), shown(op["terms floor"]), shown(op["bytes floor"]),
-            f"{op['seconds'] / max(op['terms floor'], op['bytes floor']):.1f}",
+            op["what"], shown(op["seconds"]), shown(op["terms bound"]), shown(op["bytes bound"]),
+            f"{op['seconds'] / max(op['terms bound'], op['bytes bound']):.1f}",
         ]
         for op in saved["operations"]
     ]  # fmt: skip
@@ -283,7 +283,7 @@ def markdown(saved: dict[str, Any]) -> str:
             f"{saved['data']}.",
             markdown_table(["what", "time", "wanted", "memory of the card beyond the rows"], fits),
             markdown_table(
-                ["operation", "time", "floor: terms", "floor: bytes", "times the floor"], ops
+                ["operation", "time", "bound: terms", "bound: bytes", "times the bound"], ops
             ),
             f"{pursuit['what'].capitalize()}: {1e-9 * read:.0f} GB of tables are read, "
             f"{1e-12 * read / pursuit['seconds']:.1f} TB/s out of the caches.",

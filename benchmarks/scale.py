@@ -3,7 +3,7 @@
     python -m benchmarks.scale                    # 1e5 and 1e6 rows
     python -m benchmarks.scale --rows 1e7 --append # one more size, kept with the others
     python -m benchmarks.scale --table            # only rewrite the table in docs/scaling.md
-    python -m benchmarks.scale --constants        # what a task costs, and being there
+    python -m benchmarks.scale --constants        # what a task costs, and an idle process
 
 Every measurement runs in a process of its own, so that peaks of memory do not mix. Rows are made
 block by block where they are used: on the workers, or in the one process of the plain CPU engine,
@@ -178,7 +178,7 @@ def task_costs(n_workers: int = 2) -> str:
             "|---|---|",
             f"| a task | {driver:.1f} ms of the driver and scheduler, {worker:.1f} ms of a "
             "worker |",
-            f"| being there | {driver_share:.1f}% of a core for the driver, "
+            f"| idle | {driver_share:.1f}% of a core for the driver, "
             f"{workers_share / n_workers:.1f}% for a worker |",
         ]
     )

@@ -10,20 +10,23 @@ import shutil
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.effort import ALL, QUICK
+
 # Figures are drawn to files; a test machine has no display.
 os.environ.setdefault("MPLBACKEND", "Agg")
 
 # Compilation and shared cores make single examples slow, so time is no criterion. CI draws the
 # same examples every time: a red run means that the code changed, not the dice.
-settings.register_profile(
-    "dev",
+quick = settings(
     deadline=None,
-    max_examples=30,
+    max_examples=QUICK,
     suppress_health_check=[HealthCheck.too_slow],
+    derandomize=bool(os.environ.get("CI")),
+    print_blob=True,
 )
-settings.register_profile("ci", settings.get_profile("dev"), derandomize=True, print_blob=True)
-settings.register_profile("thorough", settings.get_profile("dev"), max_examples=500)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "dev"))
+settings.register_profile("quick", quick)
+settings.register_profile("thorough", quick, max_examples=ALL)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 FLAGS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --hide-scrollbars "

@@ -19,25 +19,34 @@ from dynpart import DynamicPartitionModel, load
 from dynpart.datasets import make_bars, make_pairs, pairs_recovered
 from dynpart.learning import Annealed, Paper
 
-
 # The checks fit tiny and noisy tables, for which a warning is right and not their concern.
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+quietly = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+
+def expected_to_fail(estimator):
+    reason = "the default plan draws rows at random, and the check puts them in another order"
+    names = ["check_sample_weight_equivalence_on_dense_data"]
+    names.append("check_sample_weight_equivalence_on_sparse_data")
+    return dict.fromkeys(names, reason) if estimator.learning == "annealed" else {}
+
+
+@quietly
 @parametrize_with_checks(
     [
-        DynamicPartitionModel(),
+        DynamicPartitionModel(max_iter=4),
         DynamicPartitionModel(n_experts=3, n_active=2),
         DynamicPartitionModel(learning="paper", n_swaps=0),
     ],
-    expected_failed_checks=lambda estimator: {
-        name: "the default plan draws rows at random, and the check puts them in another order"
-        for name in [
-            "check_sample_weight_equivalence_on_dense_data",
-            "check_sample_weight_equivalence_on_sparse_data",
-        ]
-        if estimator.learning == "annealed"
-    },
+    expected_failed_checks=expected_to_fail,
 )
 def test_scikit_learn_conventions(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@quietly
+@parametrize_with_checks([DynamicPartitionModel()], expected_failed_checks=expected_to_fail)
+def test_scikit_learn_conventions_with_defaults(estimator, check):
     check(estimator)
 
 
@@ -360,7 +369,7 @@ def codes_of_a_fit(X, n_jobs):
     return model.transform(X), model.score_samples(X)
 
 
-@pytest.mark.parametrize("kind", ["threads", "spawn", "fork"])
+@pytest.mark.parametrize("kind", ["threads", pytest.param("spawn", marks=pytest.mark.slow), "fork"])
 def test_fits_side_by_side_give_the_same_codes(kind, grey, monkeypatch):
     """In threads and processes, also in those forked while threads of ours are there."""
     monkeypatch.setattr("dynpart.engines.cpu.SHARED_TERMS", 1)

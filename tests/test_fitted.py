@@ -271,7 +271,12 @@ def narrow_rows(rows):
 
 
 @pytest.mark.parametrize(
-    ("method", "at_another_width"), [("fit", False), ("fit", True), ("partial_fit", False)]
+    ("method", "at_another_width"),
+    [
+        pytest.param("fit", False, marks=pytest.mark.slow),
+        pytest.param("fit", True, marks=pytest.mark.slow),
+        ("partial_fit", False),
+    ],
 )
 def test_a_fit_interrupted_in_any_operation_leaves_the_old_model(
     method, at_another_width, rows, fitted, monkeypatch

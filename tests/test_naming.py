@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dynpart import DynamicPartitionModel, load
@@ -24,6 +24,7 @@ from dynpart.naming import (
 )
 from dynpart.opinions import decisions, opinions_of
 from dynpart.schema import Schema
+from tests.effort import examples
 
 WORDS = ["milk", "eggs", "hair", "feathers", "aquatic", "fins", "tail"]
 
@@ -43,7 +44,7 @@ def tables(draw):
 
 
 @given(tables())
-@settings(max_examples=50, deadline=None)
+@examples(50)
 def test_every_trait_of_a_name_is_an_opinion_that_is_likelier_than_usual(drawn):
     experts, probabilities, moments, book = drawn
     opinions = opinions_of(experts, probabilities, moments, book)
@@ -64,7 +65,7 @@ def test_every_trait_of_a_name_is_an_opinion_that_is_likelier_than_usual(drawn):
 
 
 @given(tables())
-@settings(max_examples=50, deadline=None)
+@examples(50)
 def test_an_expert_decides_as_often_as_it_owns_the_variable(drawn):
     experts, probabilities, _, book = drawn
     decides = decisions(experts, probabilities, book)
@@ -84,7 +85,7 @@ def test_without_codes_experts_decide_as_often_as_their_betters_are_absent():
 
 
 @given(tables(), st.randoms())
-@settings(max_examples=30, deadline=None)
+@examples(30)
 def test_names_do_not_depend_on_the_order_of_variables(drawn, random):
     experts, probabilities, moments, book = drawn
     order = list(range(len(WORDS)))

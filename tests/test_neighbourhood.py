@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 
 from dynpart import DynamicPartitionModel
 from dynpart.encoding import log_likelihood
 from dynpart.neighbourhood import neighbourhood
+from tests.effort import examples
 from tests.strategies import problems
 from tests.test_prior import all_codes, random_prior
 
@@ -21,7 +22,7 @@ def near(code):
     return codes[(added <= 1) & (dropped <= 1) & codes.any(axis=1)]
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(problem=problems(), seed=st.integers(0, 1000))
 def test_sums_are_those_of_all_neighbours(problem, seed):
     experts, rows = problem

@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 
 from dynpart.prior import CodePrior
+from tests.effort import examples
 
 
 def random_prior(seed, n_types, n_experts):
@@ -31,13 +32,13 @@ def all_codes(n_experts):
 priors = st.builds(random_prior, st.integers(0, 10**6), st.integers(1, 4), st.integers(1, 7))
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(priors)
 def test_probabilities_of_all_codes_sum_to_one(prior):
     assert logsumexp(prior.log_prob(all_codes(prior.n_experts))) == pytest.approx(0, abs=1e-10)
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(priors)
 def test_log_joint_is_what_the_tables_say(prior):
     codes = all_codes(prior.n_experts)
@@ -52,7 +53,7 @@ def test_log_joint_is_what_the_tables_say(prior):
     np.testing.assert_allclose(prior.type_probabilities(codes).sum(axis=1), 1)
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(priors)
 def test_activation_probabilities_are_those_of_all_codes(prior):
     codes = all_codes(prior.n_experts)
@@ -90,7 +91,7 @@ def test_a_prior_that_is_none_is_refused():
         _ = nobody.generations
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(priors)
 def test_types_have_their_most_probable_codes(prior):
     codes = all_codes(prior.n_experts)

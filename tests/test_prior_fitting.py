@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dynpart.prior import CodePrior, fit_prior, independent_prior
+from tests.effort import examples
 from tests.test_prior import all_codes, random_prior
 
 
@@ -14,7 +15,7 @@ def entropy(prior):
     return -(np.exp(log_p) @ log_p)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.integers(0, 10**6), st.integers(1, 6), st.integers(1, 120))
 def test_a_weight_is_as_many_equal_rows(seed, n_experts, n_rows):
     rng = np.random.default_rng(seed)
@@ -31,7 +32,7 @@ def test_a_weight_is_as_many_equal_rows(seed, n_experts, n_rows):
         np.testing.assert_allclose(by_weight.log_weight, other.log_weight)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.integers(0, 10**6), st.integers(1, 7), st.integers(1, 300))
 def test_every_fitted_prior_is_a_distribution(seed, n_experts, n_rows):
     rng = np.random.default_rng(seed)

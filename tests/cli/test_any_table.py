@@ -4,6 +4,7 @@ import csv
 import gzip
 import io
 import json
+import re
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from typer.testing import CliRunner
 
 from dynpart import load
 from dynpart.cli import app
+from dynpart.datasets import load_zoo, write_zoo
 
 
 def run(*arguments, status=0, stdin=None):
@@ -290,3 +292,51 @@ def test_score_tells_what_the_model_saves(penguins, tmp_path):
     said = run("score", model, data, "--top", 2, "-o", out).stderr.splitlines()
     assert said[-2] == f"{out}: 2 rows"
     assert said[-1].startswith(summary)
+
+
+# ------------------------------------------------------------------ another column in a report
+
+
+def content_of(page):
+    found = re.search(r'<script [^>]*id="data">(.*?)</script>', page.read_text(), flags=re.S)
+    return json.loads(found[1])
+
+
+@pytest.fixture(scope="module")
+def zoo(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("zoo")
+    write_zoo(folder / "zoo.csv")
+    arguments = ["--drop", "type,legs", "-k", 4, "--iterations", 6, "-o", folder / "zoo.dynpart"]
+    run("fit", folder / "zoo.csv", *arguments)
+    return folder
+
+
+def test_a_report_shows_experts_against_another_column(zoo, tmp_path):
+    page, data = tmp_path / "zoo.html", load_zoo()
+    run("report", zoo / "zoo.dynpart", zoo / "zoo.csv", "--by", "type", "-o", page)
+    told = content_of(page)["by"]
+    codes = load(zoo / "zoo.dynpart").transform(data.frame.drop(columns="legs")).astype(bool)
+    classes = np.array(data.classes)
+    assert (told["name"], told["kind"]) == ("type", "classes")
+    assert sorted(told["classes"]) == sorted(set(classes))
+    for counts, rows in zip(told["counts"], [np.full(101, True), *codes.T], strict=True):
+        assert counts == [int((classes[rows] == c).sum()) for c in told["classes"]]
+
+
+def test_a_report_against_numbers_has_boxes(zoo, tmp_path):
+    lines = (zoo / "zoo.csv").read_text().splitlines()
+    weights = np.arange(101) / 4
+    more = [f"{line},{weight}" for line, weight in zip(lines[1:], weights, strict=True)]
+    (tmp_path / "more.csv").write_text("\n".join([f"{lines[0]},weight", *more]) + "\n")
+    page = tmp_path / "zoo.html"
+    run("report", zoo / "zoo.dynpart", tmp_path / "more.csv", "--by", "weight", "-o", page)
+    told = content_of(page)["by"]
+    assert (told["name"], told["kind"]) == ("weight", "numbers")
+    np.testing.assert_allclose(told["boxes"][0], np.quantile(weights, [0, 0.25, 0.5, 0.75, 1]))
+
+
+def test_a_report_against_a_column_that_is_not_there_says_so(zoo, tmp_path):
+    arguments = ["--by", "habitat", "-o", tmp_path / "r.html"]
+    said = run("report", zoo / "zoo.dynpart", zoo / "zoo.csv", *arguments, status=2).stderr
+    assert "has no column 'habitat' for --by" in said
+    assert not (tmp_path / "r.html").exists()

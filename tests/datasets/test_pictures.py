@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from dynpart.datasets import _pictures, load_caltech_motorcycles, load_weizmann_horses
 from dynpart.datasets._pictures import resize
+from tests.effort import examples
 
 
 @pytest.fixture(scope="session")
@@ -218,7 +219,7 @@ def test_pictures_of_absurd_size_are_refused_before_they_are_decoded(
         load_caltech_motorcycles(folder=tmp_path)
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_damaged_jpeg_is_decoded_or_refused_but_never_crashes(jpeg_bytes, data):
     content = bytearray(jpeg_bytes(np.arange(64).reshape(8, 8) * 4))

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import multivariate_normal
@@ -15,6 +15,7 @@ from dynpart.encoding import amplitudes, log_likelihood
 from dynpart.engines import MARGIN, make_engine
 from dynpart.engines.reference_amplitudes import row_scores
 from dynpart.pursuits import pursue
+from tests.effort import examples
 from tests.engines.parity import REFERENCE, assert_same_sums
 from tests.strategies import make_experts, make_prior, make_rows, make_rule
 
@@ -32,7 +33,7 @@ def problem(seed, mode, *, missing=0.0, weighted=False, n_experts=5, n_features=
     return experts, replace(rows, values=shared)
 
 
-@settings(deadline=None, max_examples=25)
+@examples(25)
 @given(seeds, modes, gaps)
 def test_a_code_is_worth_the_likelihood_with_gains_and_offsets_integrated_out(seed, mode, missing):
     experts, rows = problem(seed, mode, missing=missing)
@@ -57,7 +58,7 @@ def test_a_code_is_worth_the_likelihood_with_gains_and_offsets_integrated_out(se
         assert found[row] == pytest.approx(expected, rel=1e-8, abs=1e-8)
 
 
-@settings(deadline=None, max_examples=25)
+@examples(25)
 @given(seeds, modes)
 def test_gains_and_offsets_are_penalised_least_squares(seed, mode):
     experts, rows = problem(seed, mode)
@@ -85,7 +86,7 @@ def test_gains_and_offsets_are_penalised_least_squares(seed, mode):
 
 
 @pytest.mark.parametrize("engine", ["cpu", "torch"])
-@settings(deadline=None, max_examples=15)
+@examples(15)
 @given(seed=seeds, mode=modes, missing=gaps, n_swaps=st.sampled_from([0, 1, 50]),
        n_starts=st.sampled_from([1, 3]), prune=st.booleans())  # fmt: skip
 def test_engines_find_the_codes_of_the_reference(
@@ -108,7 +109,7 @@ def test_engines_find_the_codes_of_the_reference(
 
 
 @pytest.mark.parametrize("engine", ["cpu", "torch"])
-@settings(deadline=None, max_examples=15)
+@examples(15)
 @given(seed=seeds, mode=modes, missing=gaps, weighted=st.booleans())
 def test_engines_agree_on_sums(engine, seed, mode, missing, weighted):
     if engine == "torch":
@@ -120,7 +121,7 @@ def test_engines_agree_on_sums(engine, seed, mode, missing, weighted):
     assert_same_sums(there, rows, experts, codes, numpy_codes=exact, rtol=1e-7)
 
 
-@settings(deadline=None, max_examples=15)
+@examples(15)
 @given(seeds, modes)
 def test_no_single_change_improves_a_refined_code(seed, mode):
     experts, rows = problem(seed, mode)

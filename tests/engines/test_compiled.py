@@ -100,7 +100,13 @@ def test_a_folder_for_the_cache_is_used_and_nothing_is_said(package, filled):
 
 @pytest.mark.parametrize(
     ("suffix", "damage"),
-    [(".nbi", "half"), (".nbi", "garbage"), (".nbc", "half"), (".nbc", "garbage"), (".nbc", "")],
+    [
+        (".nbi", "half"),
+        (".nbc", "garbage"),
+        pytest.param(".nbi", "garbage", marks=pytest.mark.slow),
+        pytest.param(".nbc", "half", marks=pytest.mark.slow),
+        pytest.param(".nbc", "", marks=pytest.mark.slow),
+    ],
 )
 def test_a_damaged_cache_is_made_anew(package, filled, tmp_path, suffix, damage):
     cache = tmp_path / "cache"

@@ -3,20 +3,22 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import dynpart
-from dynpart.engines import Codes, Experts
+from dynpart.engines import Codes, Experts, _cpu_dense, _cpu_levels, _cpu_sums
 from dynpart.engines.cpu import CpuEngine, Threads, allowed_threads
 from dynpart.engines.reference import ReferenceEngine
 from dynpart.families import Bernoulli, Gaussian
 from dynpart.pursuits import pursue
 from dynpart.rows import Rows
+from tests.effort import examples
 from tests.engines.parity import (
     assert_follows_the_rule,
     assert_likelihood_of_codes,
@@ -99,7 +101,8 @@ def test_sums_are_the_reference_ones(problem):
 
 @pytest.mark.parametrize("family", ["bernoulli", "gaussian"])
 @pytest.mark.parametrize(
-    ("n_experts", "n_features"), [(1, 1), (3, 50_000), (2000, 5), (256, 64), (255, 65)]
+    ("n_experts", "n_features"),
+    [(1, 1), (3, 50_000), pytest.param(2000, 5, marks=pytest.mark.slow), (256, 64), (255, 65)],
 )
 def test_any_number_of_experts_and_variables(family, n_experts, n_features):
     rng = np.random.default_rng(0)
@@ -181,7 +184,7 @@ def test_an_expert_alone_leaves_no_evidence():
         assert not sums.second.any()
 
 
-@settings(max_examples=10)
+@examples(10)
 @given(
     st.sampled_from(["bernoulli", "gaussian"]),
     st.booleans(),
@@ -387,3 +390,27 @@ def test_codes_under_a_prior_are_the_reference_ones(problem, n_swaps, data):
     )
     codes, exact = (pursue(engine, rows, experts, rule) for engine in (CPU, REFERENCE))
     assert_same_codes(codes, exact, in_order=n_swaps == 0)
+
+
+@pytest.mark.parametrize("family", ["bernoulli", "gaussian"])
+def test_read_only_rows_need_no_kernels_of_their_own(family):
+    rng = np.random.default_rng(0)
+    experts = make_experts(rng, family, 5, 12)
+    rows = replace(make_rows(rng, experts, 20), weight=np.ones(20))
+
+    def compiled_for(rows):
+        codes = pursue(CPU, rows, experts, make_rule(5, n_swaps=2))
+        CPU.gradient_sums(rows, experts, codes)
+        CPU.responsibility_sums(rows, experts, codes)
+        return {
+            (name, str(signature))
+            for module in (_cpu_dense, _cpu_levels, _cpu_sums)
+            for name, kernel in vars(module).items()
+            for signature in getattr(kernel, "signatures", ())
+        }
+
+    kernels = compiled_for(rows)
+    assert kernels
+    frozen = replace(rows, values=rows.values.copy(), weight=np.ones(20))
+    frozen.values.flags.writeable = frozen.weight.flags.writeable = False
+    assert compiled_for(frozen) == kernels

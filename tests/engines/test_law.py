@@ -12,7 +12,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dynpart import DynamicPartitionModel
@@ -23,6 +23,7 @@ from dynpart.engines.reference import ReferenceEngine, expert_log_densities
 from dynpart.prior import fit_prior
 from dynpart.pursuits import UNTIL_SETTLED, affordable_starts, pursue
 from dynpart.rows import Rows
+from tests.effort import examples
 from tests.engines.parity import NEAR
 from tests.strategies import make_experts, make_prior, make_rows, make_rule, problems
 
@@ -115,7 +116,7 @@ def assert_law(engine, rows, experts, rule):
 
 
 @every_engine
-@settings(max_examples=EXAMPLES, deadline=None)
+@examples(EXAMPLES)
 @given(problems(max_experts=10, max_features=30), st.data())
 def test_no_code_is_worse_than_greedy_and_no_single_change_improves_it(name, problem, data):
     experts, rows = problem

@@ -9,7 +9,7 @@ import os
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.feature_extraction.image import grid_to_graph
 
@@ -20,6 +20,7 @@ from dynpart.engines import Codes, Experts, make_engine
 from dynpart.engines.reference import ReferenceEngine
 from dynpart.learning import Annealed
 from dynpart.pursuits import pursue
+from tests.effort import examples
 from tests.engines.parity import (
     assert_follows_the_rule,
     assert_likelihood_of_codes,
@@ -61,7 +62,7 @@ def as_numpy(codes, rule):
 
 
 @both_ways
-@settings(max_examples=EXAMPLES)
+@examples(EXAMPLES)
 @given(problems(max_experts=30, max_features=140), st.booleans(), st.data())
 def test_pursuit_is_the_reference_one(kernels, problem, smoothed, data):
     experts, rows = problem
@@ -80,7 +81,7 @@ def test_pursuit_is_the_reference_one(kernels, problem, smoothed, data):
 
 
 @both_ways
-@settings(max_examples=EXAMPLES)
+@examples(EXAMPLES)
 @given(problems(max_experts=16, max_features=60), st.sampled_from([0, 100]), st.data())
 def test_codes_under_a_prior_are_the_reference_ones(kernels, problem, n_swaps, data):
     experts, rows = problem
@@ -98,7 +99,7 @@ def test_codes_under_a_prior_are_the_reference_ones(kernels, problem, n_swaps, d
 
 
 @both_ways
-@settings(max_examples=EXAMPLES)
+@examples(EXAMPLES)
 @given(problems(max_experts=16, max_features=60), st.sampled_from([0, 1, 2, 100]), st.booleans())
 def test_refined_codes_are_the_reference_ones(kernels, problem, n_swaps, prune):
     experts, rows = problem
@@ -115,7 +116,7 @@ def test_refined_codes_are_the_reference_ones(kernels, problem, n_swaps, prune):
 
 
 @both_ways
-@settings(max_examples=EXAMPLES)
+@examples(EXAMPLES)
 @given(problems(max_experts=16, max_features=60), st.integers(2, 5), st.integers(0, 1))
 def test_codes_of_several_starts_are_the_reference_ones(kernels, problem, n_starts, n_swaps):
     experts, rows = problem
@@ -133,7 +134,7 @@ def test_codes_of_several_starts_are_the_reference_ones(kernels, problem, n_star
 
 
 @both_ways
-@settings(max_examples=EXAMPLES)
+@examples(EXAMPLES)
 @given(problems(max_experts=20, max_features=150))
 def test_sums_are_the_reference_ones(kernels, problem):
     experts, rows = problem

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -18,6 +18,7 @@ from dynpart.families import (
     family_class,
     make_family,
 )
+from tests.effort import examples
 from tests.strategies import FAMILIES, make_family_of, make_opinions, make_values
 
 seeds = st.integers(0, 2**32 - 1)
@@ -54,7 +55,7 @@ def test_densities_are_those_of_another_library(seed):
 
 @every_family
 @given(seeds)
-@settings(max_examples=20)
+@examples(20)
 def test_probabilities_of_levels_and_of_counts_sum_to_one(name, seed):
     family = make_family_of(np.random.default_rng(seed), name, 5)
     eta = make_opinions(np.random.default_rng(seed), family, (3, 5))
@@ -75,7 +76,7 @@ def test_probabilities_of_levels_and_of_counts_sum_to_one(name, seed):
 
 @every_family
 @given(seeds)
-@settings(max_examples=25)
+@examples(25)
 def test_expertise_gradients_are_differences_of_the_composed_density(name, seed):
     """The general formula against finite differences of log P under the smoothed rule."""
     rng = np.random.default_rng(seed)
@@ -239,7 +240,7 @@ def test_variances_of_experts_that_saw_few_rows_lean_on_the_others():
 
 @every_family
 @given(seeds)
-@settings(max_examples=15)
+@examples(15)
 def test_columns_can_be_taken_out(name, seed):
     rng = np.random.default_rng(seed)
     family = make_family_of(rng, name, 6)
@@ -258,7 +259,7 @@ def test_columns_can_be_taken_out(name, seed):
 
 @every_family
 @given(seeds)
-@settings(max_examples=15)
+@examples(15)
 def test_what_is_drawn_has_a_probability_and_what_is_likeliest_too(name, seed):
     rng = np.random.default_rng(seed)
     family = make_family_of(rng, name, 5)
@@ -279,7 +280,7 @@ def test_what_is_drawn_has_a_probability_and_what_is_likeliest_too(name, seed):
 
 @every_family
 @given(seeds)
-@settings(max_examples=15)
+@examples(15)
 def test_families_are_stored_and_restored(name, seed):
     rng = np.random.default_rng(seed)
     family = make_family_of(rng, name, 5)

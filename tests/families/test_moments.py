@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -13,6 +13,7 @@ from dynpart import DynamicPartitionModel
 from dynpart.families import ColumnMoments, Gaussian, column_moments, make_family
 from dynpart.rows import Rows
 from dynpart.validation import checked_moments
+from tests.effort import examples
 
 finite = st.floats(-1e100, 1e100, allow_subnormal=False)
 
@@ -112,7 +113,7 @@ def test_units_do_not_matter(scale, engine):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@settings(max_examples=10)
+@examples(10)
 @given(st.integers(-130, 140), st.floats(-50, 50), st.booleans())
 def test_scale_and_shift_do_not_matter(power, shift, negative):
     X = parts()

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dynpart import DynamicPartitionModel
@@ -12,6 +12,7 @@ from dynpart.engines.blocks import BlockRows, BlocksEngine
 from dynpart.learning import Annealed
 from dynpart.pursuits import pursue
 from dynpart.sources import cut
+from tests.effort import examples
 from tests.strategies import make_rule, problems
 
 INNER = make_engine("cpu")
@@ -19,7 +20,7 @@ ENGINE = BlocksEngine(INNER)
 BLOCK = 40
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(problems(), st.integers(1, 8))
 def test_blocks_of_gaps_and_weights_add_up_to_the_whole(problem, n_rows):
     experts, rows = problem

@@ -5,12 +5,13 @@ from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dynpart import DynamicPartitionModel
 from dynpart.datasets import make_pairs
 from dynpart.opening import telling
+from tests.effort import examples
 
 pandas = pytest.importorskip("pandas")
 polars = pytest.importorskip("polars")
@@ -258,7 +259,7 @@ def test_a_gap_hides_nothing_that_is_no_number(X, words):
 # ------------------------------------------------------------------------------ what is kept
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([np.float64, np.float32]))
 def test_rows_that_say_something_are_kept_in_order(seed, dtype):
     rng = np.random.default_rng(seed)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dynpart import DynamicPartitionModel
@@ -15,12 +15,13 @@ from dynpart.encoding import log_likelihood
 from dynpart.engines import make_engine
 from dynpart.pursuits import pursue
 from dynpart.rows import Rows
+from tests.effort import examples
 from tests.engines.parity import assert_likelihood_of_codes
 from tests.strategies import make_experts, make_rows, make_rule, problems
 
 ENGINES = {name: make_engine(name) for name in ("reference", "cpu")}
 SUMS = ("gradient_sums", "responsibility_sums")
-EXAMPLES = settings(max_examples=25, deadline=None)
+EXAMPLES = examples(25)
 
 
 def engine_named(name):

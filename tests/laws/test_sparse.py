@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import make_pipeline
@@ -15,6 +15,7 @@ from sklearn.preprocessing import OneHotEncoder
 from dynpart import DynamicPartitionModel, sparse
 from dynpart.datasets import make_pairs
 from dynpart.sources import is_source
+from tests.effort import examples
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -47,7 +48,7 @@ def tables(draw):
     return dense, container(dense), weight
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(tables(), st.sampled_from(["auto", "gaussian"]))
 def test_a_small_matrix_is_a_table_bit_for_bit(problem, family):
     dense, X, weight = problem

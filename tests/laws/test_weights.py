@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_extraction.image import grid_to_graph
@@ -17,11 +17,12 @@ from dynpart.families import column_moments
 from dynpart.pursuits import pursue
 from dynpart.rows import Rows
 from dynpart.streaming import accumulate
+from tests.effort import examples
 from tests.strategies import make_experts, make_rows, make_rule, problems
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 ENGINES = {name: make_engine(name) for name in ("reference", "cpu")}
-EXAMPLES = settings(max_examples=25, deadline=None)
+EXAMPLES = examples(25)
 
 
 def engine_named(name):
@@ -236,7 +237,7 @@ def test_recounting_weighted_rows_is_recounting_repeated_ones():
     np.testing.assert_allclose(blocks.activation_probabilities_, expected)
 
 
-@settings(max_examples=8, deadline=None)
+@examples(8)
 @given(st.integers(0, 2**32 - 1), st.booleans())
 def test_any_weights_give_a_sound_model(seed, binary):
     X, weight = table(seed, 12, binary=binary)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
@@ -13,6 +13,7 @@ from dynpart.engines import make_engine
 from dynpart.engines.reference import ReferenceEngine
 from dynpart.learning._newton import as_average, newton_opinions
 from dynpart.pursuits import pursue
+from tests.effort import examples
 from tests.engines.parity import REFERENCE
 from tests.strategies import make_experts, make_rows, make_rule
 
@@ -33,7 +34,7 @@ def log_likelihood(rows, experts, codes, eta):
     return weight @ experts.family.log_density(rows.values, compose_smoothed(eta, r))
 
 
-@settings(deadline=None, max_examples=10)
+@examples(10)
 @given(seeds, st.sampled_from([0.0, 0.4]), st.booleans())
 def test_the_sums_are_derivatives_of_the_log_likelihood(seed, missing, weighted):
     experts, rows, codes = problem(seed, missing=missing, weighted=weighted)
@@ -53,7 +54,7 @@ def test_the_sums_are_derivatives_of_the_log_likelihood(seed, missing, weighted)
 
 
 @pytest.mark.parametrize("engine", ["cpu", "torch"])
-@settings(deadline=None, max_examples=10)
+@examples(10)
 @given(seed=seeds, missing=st.sampled_from([0.0, 0.4]), weighted=st.booleans())
 def test_engines_agree(engine, seed, missing, weighted):
     if engine == "torch":
@@ -66,7 +67,7 @@ def test_engines_agree(engine, seed, missing, weighted):
     assert_allclose(found, expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max())
 
 
-@settings(deadline=None, max_examples=10)
+@examples(10)
 @given(seeds)
 def test_sums_of_two_sets_of_rows_add_up(seed):
     experts, rows, codes = problem(seed)
@@ -86,7 +87,7 @@ def test_other_families_have_no_such_sums():
             make_engine(engine).opinion_sums(rows, experts, codes)
 
 
-@settings(deadline=None, max_examples=30)
+@examples(30)
 @given(seeds, st.floats(0.1, 10))
 def test_steps_stay_inside_the_unit_interval_and_idle_experts_go_to_the_population(seed, epsilon):
     experts, rows, codes = problem(seed, n_rows=3)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dynpart import DynamicPartitionModel
@@ -10,6 +10,7 @@ from dynpart.datasets import make_bars, make_pairs
 from dynpart.engines import CodeSummary
 from dynpart.learning._objective import activation_probabilities, joint_objective
 from dynpart.prior import CodePrior
+from tests.effort import examples
 
 RATES = ("rare", "mixed", "even")
 
@@ -85,7 +86,7 @@ def test_a_survey_of_fifty_plots_is_told_as_well_as_by_frequencies():
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @given(st.integers(0, 2**32 - 1), st.integers(2, 6))
-@settings(max_examples=10)
+@examples(10)
 def test_a_constant_variable_is_known_as_well_as_the_rows_allow(seed, n_experts):
     """However the rows are shared out: half a row of the value that was never seen."""
     rng = np.random.default_rng(seed)

@@ -9,7 +9,7 @@ from contextlib import suppress
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from sklearn.base import clone
 
@@ -18,6 +18,7 @@ from dynpart.datasets import make_pairs
 from dynpart.learning import Annealed
 from dynpart.persistence import ModelFileError, load, save
 from dynpart.storage._container import as_text, read_container
+from tests.effort import examples
 from tests.persistence.conftest import PAIRS, as_format_1, reseal
 
 ABSURD = [
@@ -122,9 +123,8 @@ def assert_refused_or_sound(path):
 
 KINDS = ["fitted", "gaussian", "stream", "gaussian stream"]
 ALL_KINDS = [*KINDS, *(f"{kind}, format 1" for kind in KINDS)]
-relaxed = settings(
-    max_examples=150,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+relaxed = examples(
+    150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 
 

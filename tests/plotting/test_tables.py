@@ -9,14 +9,18 @@ import pytest
 
 from dynpart import DynamicPartitionModel
 from dynpart.datasets import load_zoo
+from dynpart.naming import value_in_words
 from dynpart.plotting import (
     plot_codes,
     plot_decomposition,
     plot_experts_by,
     plot_partition,
     plot_pursuit,
+    plot_reconstructions,
+    plot_supports,
 )
 from dynpart.plotting._canvas import HUES, NOT_OBSERVED, expert_colour
+from dynpart.plotting.tables import shortened
 from tests.strategies import composed_means
 
 
@@ -86,6 +90,62 @@ def test_a_pursuit_adds_one_expert_a_line(model, frame):
         H[0, order[: step + 1]] = 1
         expected = hue([expert_colour(k) for k in model.partition(H)[0]])
         np.testing.assert_allclose(hue(cells(figure)[step]), expected, atol=1e-6)
+
+
+def test_reconstructions_of_a_table_have_names_and_values(model, frame):
+    rows = frame.iloc[[63, 19]]
+    figure = plot_reconstructions(model, rows)
+    codes = model.transform(rows)
+    owner, said = model.partition(codes), composed_means(model, codes) > 0.5
+    assert lines(figure) == ["platypus", "as the experts say", "", "dolphin", "as the experts say"]
+    for n, line in enumerate([1, 4]):
+        expected = hue([expert_colour(k) for k in owner[n]])
+        np.testing.assert_allclose(hue(cells(figure)[line]), expected, atol=1e-6)
+    axes = figure.axes[0]
+    assert [label.get_text() for label in axes.get_xticklabels()] == list(frame.columns)
+    written = {(round(t.get_position()[1]), round(t.get_position()[0])): t for t in axes.texts}
+    for n, line in enumerate([0, 3]):
+        for d, value in enumerate(rows.iloc[n]):
+            assert written[line, d].get_text() == ("yes" if value else "no")
+            assert written[line + 1, d].get_text() == ("yes" if said[n, d] else "no")
+    framed = {(round(p.get_y() + 0.44), round(p.get_x() + 0.46)) for p in axes.patches}
+    wrong = np.argwhere(said != rows.to_numpy())
+    assert framed == {(3 * n, d) for n, d in wrong}
+
+
+def test_supports_on_a_table_show_what_counts_beside_others(model, frame):
+    figure = plot_supports(model, frame, experts=[2, 0], n_codes=3)
+    codes = np.unique(model.transform(frame), axis=0)
+    shown, found = lines(figure), cells(figure)
+    names = model.expert_names_
+    place = shown.index("")
+    assert (shown[0], shown[place + 1]) == (names[2], names[0])
+    for k, begin, end in ((2, 1, place), (0, place + 2, len(shown))):
+        np.testing.assert_allclose(
+            hue(found[begin - 1]), np.tile(hue(expert_colour(k)), (15, 1)), atol=1e-6
+        )
+        possible = {}
+        for code in codes[codes[:, k] == 1]:
+            others = " + ".join(names[j] for j in np.flatnonzero(code) if j != k)
+            told = shortened(f"   with {others}" if others else "   alone")
+            possible.setdefault(told, []).append(model.partition(code[None])[0] == k)
+        assert 1 <= end - begin <= 3
+        for line in range(begin, end):
+            coloured = np.ptp(found[line], axis=1) > 0.1
+            assert any(np.array_equal(coloured, own) for own in possible[shown[line]])
+
+
+def test_gains_and_offsets_are_in_the_reconstruction_of_a_table():
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.normal(0, 3, (60, 1)), 6, axis=1) + rng.normal(0, 0.1, (60, 6))
+    model = DynamicPartitionModel(1, amplitude="offset", random_state=0, max_iter=10).fit(X)
+    figure = plot_reconstructions(model, X[:3])
+    codes = model.transform(X[:3])
+    said = model.inverse_transform(codes, model.amplitudes(X[:3], codes))
+    assert not np.allclose(said, model.inverse_transform(codes), atol=0.5)
+    written = [text.get_text() for text in figure.axes[0].texts]
+    expected = [value_in_words(model.schema_, d, said[0, d]) for d in range(6)]
+    assert written[6:12] == [shortened(text, 7) for text in expected]
 
 
 def test_the_map_of_codes_is_coloured_where_experts_are_active(model, frame):

@@ -7,10 +7,11 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dynpart.tables import TableError, read_table
+from tests.effort import examples
 
 
 @pytest.fixture
@@ -101,7 +102,7 @@ VALUES = st.one_of(
 )
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(st.lists(st.dictionaries(st.sampled_from("abc"), VALUES, min_size=1), min_size=1))
 def test_numbers_come_back_as_they_were_written(tmp_path_factory, rows):
     path = tmp_path_factory.mktemp("lines") / "t.jsonl"

@@ -220,6 +220,7 @@ class CpuEngine(NumpyEngine):
             x, order = _prepared(rows[chunk], experts), codes.members[chunk]
             missing = None if rows.complete else _missing(experts)
             weight = rows[chunk].weight
+            weight = None if weight is None else _writeable(weight)
             if kernel is _cpu_sums.responsibility_sums and x.ndim == 2:
                 x = x[None]
             size = max(SUM_ROWS, -(-len(order) // most_blocks))
@@ -323,8 +324,13 @@ def _chunks(rows: Rows, experts: Experts) -> Iterator[slice]:
 def _prepared(rows: Rows, experts: Experts) -> NDArray:
     """Rows as kernels read them: levels of discrete rows, statistics T(x) of all others."""
     if _is_discrete(experts):
-        return np.ascontiguousarray(rows.values)
-    return np.ascontiguousarray(experts.family.statistics(rows.values))
+        return _writeable(np.ascontiguousarray(rows.values))
+    return _writeable(np.ascontiguousarray(experts.family.statistics(rows.values)))
+
+
+def _writeable(array: NDArray) -> NDArray:
+    """The array, or a copy if it is read-only: Numba would compile all kernels anew for that."""
+    return array if array.flags.writeable else array.copy()
 
 
 def _expertise_tiles(experts: Experts, others: list[NDArray], fill: list[float]) -> NDArray:

@@ -74,11 +74,12 @@ def _distributions(model: DynamicPartitionModel, opinions: Opinions) -> dict[str
     family = experts.family
     eta = np.concatenate([experts.eta, model._usual_eta()], axis=1)
     counts = np.array(family.levels_of_columns(eta.shape[2]))
-    numbers = np.flatnonzero(counts == 0)
-    of_numbers = family.of_columns(numbers) if 0 < len(numbers) < len(counts) else model.family_
+    dispersions = _dispersions(model)
+    numbers = [d for d, n in enumerate(counts) if n == 0 and dispersions[d] is None]
     content: dict[str, Any] = {
         "kinds": list(model.schema_.kinds),
-        "normal": bool(len(numbers)) and of_numbers.is_normal,
+        "normal": bool(numbers) and family.of_columns(np.array(numbers)).is_normal,
+        "dispersions": dispersions if any(one is not None for one in dispersions) else None,
         "levelCounts": [int(count) for count in counts],
         "levelNames": [_level_names(model, d, int(n)) for d, n in enumerate(counts)],
         "opinionMeans": packed_array(family.mean(eta).astype(np.float32)),
@@ -89,6 +90,20 @@ def _distributions(model: DynamicPartitionModel, opinions: Opinions) -> dict[str
         rows = [chances[: counts[d], :, d] for d in range(len(counts))]
         content["chances"] = packed_array(np.concatenate(rows).astype(np.float32))
     return content
+
+
+def _dispersions(model: DynamicPartitionModel) -> list[float | None]:
+    """Of columns of counts, as many as are negative binomial; None for all others."""
+    kinds = model.schema_.kinds
+    told: list[float | None] = [None] * len(kinds)
+    columns = [d for d, kind in enumerate(kinds) if kind == "count"]
+    if columns:
+        of_counts = model._experts().like(np.empty(0)).family.of_columns(np.array(columns))
+        dispersion = getattr(of_counts, "dispersion", None)
+        if dispersion is not None:
+            for d, value in zip(columns, dispersion, strict=True):
+                told[d] = float(value)
+    return told
 
 
 def _level_names(model: DynamicPartitionModel, d: int, n_levels: int) -> list[str] | None:

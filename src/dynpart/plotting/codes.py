@@ -21,7 +21,7 @@ from dynpart.plotting._canvas import (
     show_mosaic,
     value_scale,
 )
-from dynpart.plotting.tables import table_pursuit
+from dynpart.plotting.tables import table_pursuit, table_reconstructions
 
 
 def plot_pursuit(
@@ -112,6 +112,9 @@ def plot_reconstructions(
 ) -> Figure:
     """Draw samples in odd rows and their reconstructions below them in even rows.
 
+    Rows of a table are drawn with names and values; a frame marks a value that is not as its expert
+    says, and what the experts say stands below, each in its colour.
+
     Parameters
     ----------
     model : DynamicPartitionModel
@@ -120,7 +123,7 @@ def plot_reconstructions(
     image_shape : tuple of int, optional
         (height, width) where rows are images; the model's own by default.
     n_columns : int, optional
-        Samples side by side; by default as many as make the figure about square.
+        Images side by side; by default as many as make the figure about square.
     cmap : str, optional
 
     Returns
@@ -134,10 +137,12 @@ def plot_reconstructions(
     >>> from dynpart.plotting import plot_reconstructions
     >>> X = make_pairs(3)
     >>> model = DynamicPartitionModel(n_experts=6, random_state=0).fit(X)
-    >>> figure = plot_reconstructions(model, X, n_columns=4)
+    >>> figure = plot_reconstructions(model, X[:4])
     """
     check_is_fitted(model)
     image_shape = shape_of(model, image_shape)
+    if image_shape is None:
+        return table_reconstructions(model, X)
     model, X = model.plainly(X)
     X = np.asarray(X)
     H = np.asarray(model.transform(X))

@@ -27,7 +27,7 @@ from dynpart.plotting._canvas import (
     show_mosaic,
     value_scale,
 )
-from dynpart.plotting.tables import table_decomposition, table_partition
+from dynpart.plotting.tables import table_decomposition, table_partition, table_supports
 
 ROWS_LOOKED_AT = 2000  # enough to find different codes for the same expert
 REDS = LinearSegmentedColormap.from_list("cast", ["#fff4f2", "#d3141a"])
@@ -128,7 +128,9 @@ def plot_supports(
     """Draw how an expert's support changes with the other active experts.
 
     The left column shows the expert's template. Each other column is the composed template of a
-    row of `X` in which the expert is active, with the opinion it casts in shades of red.
+    row of `X` in which the expert is active, with the opinion it casts in shades of red. On a table
+    an expert's line has all its opinions, and each line below those that count beside other active
+    experts.
 
     Parameters
     ----------
@@ -162,22 +164,30 @@ def plot_supports(
     """
     check_is_fitted(model)
     image_shape = shape_of(model, image_shape)
+    fitted, given = model, X
     model, X = model.plainly(X)
     X = np.asarray(X)[:ROWS_LOOKED_AT]
     H = np.unique(np.asarray(model.transform(X)), axis=0)
-    owner, composed = model.partition(H), model.inverse_transform(H)
+    owner = model.partition(H)
     if experts is None:
         chosen = _most_changing(model.means_, H, owner, n_experts)
     else:
         chosen = np.asarray(experts, dtype=np.intp)
+    picked = {
+        int(k): rows[_different(owner[rows] == k, n_codes)]
+        for k in chosen
+        for rows in [np.flatnonzero(H[:, k])]
+    }
+    if image_shape is None:
+        return table_supports(fitted, given, {k: H[rows] for k, rows in picked.items()})
+    composed = model.inverse_transform(H)
     scale = value_scale(model, X, cmap)
     values = np.full((len(chosen), 1 + n_codes, X.shape[1], 3), 1.0)
     shown = np.zeros(values.shape[:2], dtype=bool)
     for i, k in enumerate(chosen):
         values[i, 0], shown[i, 0] = scale.colours(model.means_[k]), True
-        rows = np.flatnonzero(H[:, k])
-        for j, n in enumerate(_different(owner[rows] == k, n_codes), start=1):
-            values[i, j] = _cast(scale, composed[rows[n]], owner[rows[n]] == k)
+        for j, n in enumerate(picked[int(k)], start=1):
+            values[i, j] = _cast(scale, composed[n], owner[n] == k)
             shown[i, j] = True
     tiles = np.stack([as_tiles(values[..., c], image_shape) for c in range(3)], axis=-1)
     picture = mosaic(tiles, shown)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,7 +41,7 @@ class Grid:
     def __init__(self, model: Any, X: Any, labels: Sequence[str] | None) -> None:
         check_is_fitted(model)
         self.labels = row_labels(X, labels, len(X))
-        self.model, self.schema = model, model.schema_
+        self.model, self.schema, self.X = model, model.schema_, X
         self.codes = np.asarray(model.transform(X)).astype(bool)
         self.order = np.asarray(model.pursue(X).order)
         self.owner = np.asarray(model.partition(self.codes))
@@ -90,15 +90,26 @@ class Grid:
         ]
         self._add(line, colours, texts, ~self.expected(n), gaps)
 
-    def add_opinions(self, owner: NDArray[np.integer], shown: NDArray, line: str) -> None:
-        """A line with what owners say, where `shown`."""
+    def composed(self) -> Array | None:
+        """What owners say with the gains and offsets of the rows; None if opinions are all."""
+        if self.model.amplitude is None:
+            return None
+        model, X = self.model.plainly(self.X)
+        codes = self.codes.astype(np.uint8)
+        return np.asarray(model.inverse_transform(codes, model.amplitudes(X, codes)))
+
+    def add_opinions(
+        self, owner: NDArray[np.integer], shown: NDArray, line: str, said: Array | None = None
+    ) -> None:
+        """A line with what owners say, where `shown`; or with the values that are `said`."""
         colours = np.array([expert_colour(int(k)) for k in owner])
         chance = self.opinions.chance[owner, np.arange(len(owner))]
         depth = np.where(np.isnan(chance), 0.6, 0.2 + 0.55 * np.nan_to_num(chance))
         colours = np.where(shown[:, None], 1 - depth[:, None] * (1 - colours), EMPTY)
+        values = self.opinions.value[owner, np.arange(len(owner))] if said is None else said
         texts = [
-            value_in_words(self.schema, d, self.opinions.value[k, d]) if shown[d] else ""
-            for d, k in enumerate(owner)
+            value_in_words(self.schema, d, value) if shown[d] else ""
+            for d, value in enumerate(values)
         ]
         nothing = np.zeros(len(owner), dtype=bool)
         self._add(line, colours, texts, nothing, nothing)
@@ -204,6 +215,51 @@ def table_pursuit(
                 sign = "+ " if step else ""
                 grid.add_opinions(owner, everywhere, f"{sign}{grid.names[int(k)]}")
         grid.add_data(n, label)
+    return grid.draw()
+
+
+def table_reconstructions(model: Any, X: ArrayLike, labels: Sequence[str] | None = None) -> Figure:
+    """Rows of a table, and below each what the owners of its variables say."""
+    grid = Grid(model, X, labels)
+    composed, everywhere = grid.composed(), np.ones(grid.n_features, dtype=bool)
+    for n, label in enumerate(grid.labels):
+        if n:
+            grid.add_space()
+        grid.add_data(n, label)
+        said = None if composed is None else composed[n]
+        grid.add_opinions(grid.owner[n], everywhere, "as the experts say", said)
+    figure = grid.draw()
+    used = np.flatnonzero(grid.codes.any(axis=0))
+    _expert_legend(figure.axes[0], [int(k) for k in used], grid.names)
+    return figure
+
+
+def table_supports(model: Any, X: Any, codes: Mapping[int, NDArray[np.integer]]) -> Figure:
+    """What experts of a table say, and below each what is left of it in codes with others.
+
+    Parameters
+    ----------
+    model : DynamicPartitionModel
+    X : array-like of shape (n_rows, n_features)
+    codes : dict
+        Codes to draw by expert, each of shape (n_codes, n_experts).
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+    """
+    grid = Grid(model, X[:1], None)  # no row is drawn
+    everywhere = np.ones(grid.n_features, dtype=bool)
+    for place, (k, drawn) in enumerate(codes.items()):
+        if place:
+            grid.add_space()
+        own = np.full(grid.n_features, k)
+        grid.add_opinions(own, everywhere, grid.names[k])
+        owners = np.asarray(model.partition(drawn)) if len(drawn) else drawn
+        for code, owner in zip(drawn, owners, strict=True):
+            others = [grid.names[j] for j in np.flatnonzero(code) if j != k]
+            line = f"   with {' + '.join(others)}" if others else "   alone"
+            grid.add_opinions(own, owner == k, line)
     return grid.draw()
 
 

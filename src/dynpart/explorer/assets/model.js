@@ -32,7 +32,7 @@ const opinionMeans = raw.opinionMeans ? unpacked(raw.opinionMeans) : null;
 const opinionSpreads = raw.opinionSpreads ? unpacked(raw.opinionSpreads) : null;
 const weights = raw.weight ? unpacked(raw.weight) : null;
 // Of other distributions the page knows what Python said, but cannot score codes itself.
-const canScore = levelCounts ? levelCounts.every((n) => n > 0) || raw.normal : isBinary || raw.normal;
+const canScore = levelCounts ? levelCounts.every((n, d) => n > 0 || isCount(d)) || raw.normal : isBinary || raw.normal;
 const nSamples = raw.orders.length;
 const rowBytes = Math.ceil(D / 8);
 const gapBits = raw.gaps ? unpacked(raw.gaps) : null; // of the samples: what was not observed
@@ -90,6 +90,10 @@ function hasLevels(d) {
   return levelCounts ? levelCounts[d] > 0 : isBinary;
 }
 
+function isCount(d) {
+  return Boolean(raw.dispersions) && raw.dispersions[d] !== null;
+}
+
 // Probability that expert k, or all rows together (k = K), gives to a level of a variable of a table.
 function chanceOf(k, d, level) {
   return chances[(levelOffsets[d] + level) * (K + 1) + k];
@@ -112,6 +116,7 @@ function isExpected(k, d, x) {
 function logDensity(k, d, x) {
   if (levelCounts) {
     if (hasLevels(d)) return Math.log(Math.max(chanceOf(k, d, x), 1e-12));
+    if (isCount(d)) return countLogDensity(x, Math.max(opinionMeans[k * D + d], 1e-12), raw.dispersions[d]);
     const spread = Math.max(opinionSpreads[k * D + d], 1e-12);
     const z = (x - opinionMeans[k * D + d]) / spread;
     return -0.5 * z * z - Math.log(spread) - 0.5 * Math.log(2 * Math.PI);
@@ -120,6 +125,22 @@ function logDensity(k, d, x) {
   if (isBinary) return Math.log(Math.min(Math.max(x > 0.5 ? m : 1 - m, 1e-6), 1));
   const v = Math.max(variances[k * D + d], 1e-12);
   return -0.5 * (((x - m) * (x - m)) / v + Math.log(2 * Math.PI * v));
+}
+
+// Negative binomial with this mean and variance mean + dispersion * mean^2; without one, Poisson's.
+function countLogDensity(x, mean, dispersion) {
+  if (!dispersion) return x * Math.log(mean) - mean - logGamma(x + 1);
+  const size = 1 / dispersion;
+  const choices = logGamma(x + size) - logGamma(size) - logGamma(x + 1);
+  return choices - size * Math.log1p(mean / size) + x * (Math.log(mean) - Math.log(size + mean));
+}
+
+// Stirling's series, after the argument was raised to where it is exact.
+function logGamma(x) {
+  let shift = 0;
+  for (; x < 10; x++) shift -= Math.log(x);
+  const series = 1 / (12 * x) - 1 / (360 * x ** 3) + 1 / (1260 * x ** 5) - 1 / (1680 * x ** 7);
+  return shift + (x - 0.5) * Math.log(x) - x + 0.5 * Math.log(2 * Math.PI) + series;
 }
 
 // Log-likelihood of a row under its owners; NaN if the page does not know the distribution.
