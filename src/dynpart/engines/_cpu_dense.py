@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynpart.compiled import compiled
+from dynpart.compiled import compiled, part
 from dynpart.engines._cpu_pursuit import (
     FIRST,
     TILE,
@@ -19,7 +19,7 @@ from dynpart.engines._cpu_refine import finish_row, new_refinement
 _u = np.uintp  # see _cpu_pursuit
 
 
-@compiled
+@part
 def tabulate(T, row, n, lo, hi, theta, log_partition, offsets, table):
     """Log-densities of variables lo to hi of n rows, under all experts, float64 rounded to float32.
 
@@ -61,7 +61,7 @@ def tabulate(T, row, n, lo, hi, theta, log_partition, offsets, table):
                 table[_u(at + k)] = scratch[k]
 
 
-@compiled
+@part
 def sum_all(gains, offsets, table):
     """gains[0] = sums over all variables: the gains over no expert at all."""
     gains[:] = 0.0
@@ -69,7 +69,7 @@ def sum_all(gains, offsets, table):
         add_rows(gains, FIRST, lo, min(lo + TILE, offsets.size), offsets, table)
 
 
-@compiled
+@part
 def find_largest(offsets, table, n_experts, top):
     """Largest log-density of each variable under any expert."""
     for d in range(offsets.size):
@@ -112,4 +112,5 @@ def pursue(
             loglik[row] = finish_row(
                 code, total, gains, FIRST, offsets, table, rank, rank_by_expert, rule, scratch
             )
-            order[row] = code
+            for step in range(max_active):
+                order[row, step] = code[step]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynpart.compiled import compiled, in_place
+from dynpart.compiled import compiled, in_place, part
 from dynpart.engines._cpu_pursuit import (
     TILE,
     add_rows,
@@ -27,7 +27,7 @@ BLOCK = 128
 _u = np.uintp  # see _cpu_pursuit
 
 
-@compiled
+@part
 def add_unusual(gains, rows, X, usual, start, width, surprise, first, stride):
     """Add corrections for the unusual variables of one tile to the gains of all rows.
 
@@ -58,7 +58,8 @@ def first_pass(X, lo, hi, usual, surprise, constant, cost, first, score):
     for begin in range(lo, hi, BLOCK):
         rows = np.arange(begin, min(begin + BLOCK, hi))
         for i in range(rows.size):
-            gains[i] = constant
+            for k in range(constant.size):
+                gains[i, k] = constant[k]
         for start in range(0, n_features, TILE):
             width = min(TILE, n_features - start)
             add_unusual(gains, rows, X, usual, start, width, surprise, start, n_features)
@@ -67,7 +68,7 @@ def first_pass(X, lo, hi, usual, surprise, constant, cost, first, score):
             score[begin + i] = gains[i, first[begin + i]]
 
 
-@compiled
+@part
 def second_pass(rows, j, X, usual, table, rank, gains):
     """Gains of all experts over the first one, j, for rows that share it."""
     n_features, n_lanes = rank.shape
@@ -179,4 +180,5 @@ def pursue_group(
         loglik[row] = finish_row(
             code, total, gains, i, offsets, table, rank, rank_by_expert, rule, scratch
         )
-        order[row] = code
+        for step in range(max_active):
+            order[row, step] = code[step]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynpart.compiled import compiled, in_place, inlined
+from dynpart.compiled import in_place, inlined, part
 from dynpart.engines._cpu_vectors import (
     PLACES,
     add_changes_1,
@@ -60,7 +60,7 @@ def add_rows(gains, i, lo, hi, offsets, table):
         add_rows_1(gains, at, k, lo, hi, offsets, table)
 
 
-@inlined
+@in_place
 def add_changes(gains, i, m, sign, wins, offsets, old, new, new_at, table, rank):
     """Change gains[i] as m variables pass from an owner to a better one (sign -1: and back).
 
@@ -133,7 +133,7 @@ def first_expert(gains, i, cost, place, active):
     return best_expert(gains, i, cost, active)[0]
 
 
-@compiled
+@part
 def new_work(n_experts, n_features, rank):
     """Scratch for one row: flags, variables won, active experts, owners old and new."""
     return (

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynpart.compiled import compiled, in_place, inlined
+from dynpart.compiled import in_place, inlined, part
 from dynpart.engines._contract import NEARLY
 from dynpart.engines._contract import n_weakest as plain_n_weakest
 from dynpart.engines._cpu_charges import (
@@ -48,7 +48,7 @@ NOBODY = np.int64(-1)
 _u = np.uintp  # see _cpu_pursuit
 
 
-@compiled
+@part
 def new_refinement(rank, keys, rule):
     """Scratch of `finish_row`.
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynpart.compiled import compiled
+from dynpart.compiled import compiled, part
 from dynpart.engines._cpu_dense import tabulate
 from dynpart.engines._cpu_levels import row_offsets
 from dynpart.engines._cpu_pursuit import TILE, add_rows, best_expert, count_active
@@ -48,7 +48,7 @@ TINY = 2.2250738585072014e-308
 _u = np.uintp  # see _cpu_pursuit
 
 
-@compiled
+@part
 def multiply_ratios(products, i, lo, hi, offsets, factors, shares, ahead, levels):
     """Multiply the ratios of variables lo to hi into row i's running products of all experts."""
     mantissa, exponent = products
@@ -65,7 +65,7 @@ def multiply_ratios(products, i, lo, hi, offsets, factors, shares, ahead, levels
         multiply_ratios_1(mantissa, exponent, i, k, lo, hi, offsets, factors, shares, ahead, levels)
 
 
-@compiled
+@part
 def multiply_pairs(products, i, lo, hi, offsets, factors, shares, ahead, levels):
     """The same by two variables at a time, for factors of which more would not fit."""
     for d in range(lo, hi, 2):
@@ -73,7 +73,7 @@ def multiply_pairs(products, i, lo, hi, offsets, factors, shares, ahead, levels)
         multiply_ratios(products, i, d, min(d + 2, hi), offsets, two, shares, ahead, levels)
 
 
-@compiled
+@part
 def add_exactly(gains, i, d, chosen, n_active, offset, table, log2_expertise):
     """Add the change of variable d's score in float64, for sums too small for float32."""
     n_experts = log2_expertise.shape[0]
@@ -94,7 +94,7 @@ def add_exactly(gains, i, d, chosen, n_active, offset, table, log2_expertise):
         gains[i, k] += after - before
 
 
-@compiled
+@part
 def join(i, lo, hi, added, mixtures, factors):
     """Let an expert with e p and e as in `added` join the mixtures of variables lo to hi of row i.
 
@@ -138,7 +138,7 @@ def join(i, lo, hi, added, mixtures, factors):
     return shift, grown <= ROOM, exact
 
 
-@compiled
+@part
 def look_up_levels(i, j, X, row, shares_by_expert, levels_by_expert, added):
     """What expert j adds to the mixtures of discrete row i: e p and e, variable by variable."""
     share, level = added
@@ -154,7 +154,7 @@ def look_up_levels(i, j, X, row, shares_by_expert, levels_by_expert, added):
         share[i, d] = shares_by_expert[_u(X[row, d]), j, d]
 
 
-@compiled
+@part
 def look_up_dense(i, j, lo, hi, offsets, shares, levels_by_expert, added):
     """The same for variables lo to hi of a row with a table of its own."""
     share, level = added
@@ -165,7 +165,7 @@ def look_up_dense(i, j, lo, hi, offsets, shares, levels_by_expert, added):
         level[i, d] = levels_by_expert[j, d]
 
 
-@compiled
+@part
 def activate(n, chosen, max_active, order, lo, n_active, active):
     """Enter the chosen experts into the codes; returns how many rows may want another one."""
     running = 0
@@ -181,7 +181,7 @@ def activate(n, chosen, max_active, order, lo, n_active, active):
     return running
 
 
-@compiled
+@part
 def pursue_block(
     n, X, offsets, table, shares, shares_by_expert, levels, levels_by_expert, log2_expertise, rule,
     order, lo, work,
@@ -260,7 +260,7 @@ def pursue_block(
             chosen[i] = -1 if stop_here else j
 
 
-@compiled
+@part
 def new_block_work(block, n_experts, n_features, n_lanes):
     """Scratch of `pursue_block`."""
     return (
@@ -273,7 +273,7 @@ def new_block_work(block, n_experts, n_features, n_lanes):
     )
 
 
-@compiled
+@part
 def hard_likelihood(code, offsets, table, scratch):
     """Log-likelihood of a code, padded with -1, under the hard rule."""
     n_active = count_active(code)
@@ -307,7 +307,7 @@ def pursue_levels(
             loglik[begin + i] = hard_likelihood(order[begin + i], offsets[i], table, scratch)
 
 
-@compiled
+@part
 def grouped_offsets(block, n_features, n_lanes):
     """Offsets of a table in the order in which a block's products are made: group, row, variable.
 
@@ -320,7 +320,7 @@ def grouped_offsets(block, n_features, n_lanes):
     return offsets
 
 
-@compiled
+@part
 def begin_dense(
     T, begin, n, theta, log_partition, log2_levels, cost, offsets, tables, gains, order
 ):
