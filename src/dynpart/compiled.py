@@ -130,7 +130,6 @@ class PartLibrary(JITCodeLibrary):
         """Gather the code of the functions it calls."""
         self._raise_if_finalized()
         for library in dict.fromkeys(self._linking_libraries):
-            self._reload_init.update(library._reload_init)
             self._final_module.link_in(library._get_module_for_linking(), preserve=True)
         self._final_module.verify()
         self._finalized = True
@@ -154,7 +153,6 @@ class PartEntry(LoweringPass):
             described.lookup_module(), described.qualname, "a part", 0, lowered.env, (library,)
         )
         state.targetctx.insert_user_function(entry, described, [library])
-        state.reload_init.extend(library._reload_init)
         state["cr"] = lowered._replace(cfunc=entry)
         if state.pipeline.inlining:
             code = library._final_module.get_function(described.llvm_func_name)

@@ -19,7 +19,7 @@ from dynpart.engines._cpu_pursuit import (
     positions,
     pursue_row,
 )
-from dynpart.engines._cpu_refine import finish_row, new_refinement
+from dynpart.engines._cpu_refine import finish_row
 
 BLOCK = 128
 """Rows whose gains are kept at hand while the tiles of variables go by."""
@@ -56,12 +56,13 @@ def first_pass(X, lo, hi, usual, surprise, constant, cost, first, score):
     gains = np.empty((BLOCK, constant.size))
     asleep = np.zeros(cost.size, np.bool_)
     for begin in range(lo, hi, BLOCK):
-        rows = np.arange(begin, min(begin + BLOCK, hi))
+        end = begin + BLOCK if begin + BLOCK < hi else hi
+        rows = np.arange(begin, end)
         for i in range(rows.size):
             for k in range(constant.size):
                 gains[i, k] = constant[k]
         for start in range(0, n_features, TILE):
-            width = min(TILE, n_features - start)
+            width = TILE if start + TILE <= n_features else n_features - start
             add_unusual(gains, rows, X, usual, start, width, surprise, start, n_features)
         for i in range(rows.size):
             first[begin + i] = best_expert(gains, i, cost, asleep)[0]
@@ -80,7 +81,7 @@ def second_pass(rows, j, X, usual, table, rank, gains):
     gains[:] = 0.0
     zero = np.float32(0)
     for start in range(0, n_features, TILE):
-        width = min(TILE, n_features - start)
+        width = TILE if start + TILE <= n_features else n_features - start
         part[:] = zero
         for t in range(width):
             d = _u(start + t)
@@ -141,19 +142,18 @@ def pursue_group(
     table,
     rank,
     rank_by_expert,
-    keys,
     rule,
+    scratch,
     order,
     loglik,
 ):
-    """Codes of rows with the same first expert."""
+    """Codes of rows with the same first expert; `scratch` is that of `finish_row`."""
     n_features, n_lanes = rank.shape
     j = first[rows[0]]
     gains = np.empty((rows.size, n_lanes))
     max_active, n_swaps = rule[1], rule[4]
     if max_active > 1 or n_swaps:
         second_pass(rows, j, X, usual, table, rank, gains)
-    scratch = new_refinement(rank, keys, rule)
     work, _, _, _, same, (top, _, _, _), _, _ = scratch
     code = np.empty(max_active, np.int64)
     owner_rank, owner_log = work[3]

@@ -32,6 +32,8 @@ from dynpart.engines._contract import (
     check_newton,
 )
 from dynpart.engines._cpu_charges import KernelCharges, kernel_charges
+from dynpart.engines._cpu_refine import new_refinement
+from dynpart.engines._cpu_smoothed import grouped_offsets, new_block_work
 from dynpart.engines._cpu_sums import TILE
 from dynpart.engines._cpu_tables import (
     SmoothedTables,
@@ -457,16 +459,19 @@ def _discrete_pursuit(experts: Experts, rule: PursuitRule, *, complete: bool) ->
             )
 
         def smoothed(lo: int, hi: int) -> None:
+            block = min(_cpu_smoothed.BLOCK, hi - lo)
             _cpu_smoothed.pursue_levels(
                 x, lo, hi, first, model.table, shares, shares_by_expert, levels.levels,
-                levels.levels_by_expert, levels.log2_expertise, rank, keys, rule_, order,
-                log_likelihood,
+                levels.levels_by_expert, levels.log2_expertise, rule_,
+                np.empty((block, n_features), np.int64),
+                new_block_work(block, experts.n_experts, n_features, n_lanes),
+                new_refinement(rank, keys, rule_), order, log_likelihood,
             )  # fmt: skip
 
         def hard(rows: NDArray[np.intp]) -> None:
             _cpu_levels.pursue_group(
                 rows, first, score, x, model.usual, model.agreed, model.largest, model.table, rank,
-                rank_by_expert, keys, rule_, order, log_likelihood,
+                rank_by_expert, rule_, new_refinement(rank, keys, rule_), order, log_likelihood,
             )  # fmt: skip
 
         threads.map_rows(begin, n_rows, n_terms // 8)
@@ -502,19 +507,21 @@ def _pursuit(experts: Experts, rule: PursuitRule) -> Run:
     memory = ThreadTables(1 + rule.smoothed, block * whole_groups * n_lanes)
     if rule.smoothed:
         levels = SmoothedTables.of(experts)
+        offsets = grouped_offsets(block, n_features, n_lanes)
 
     def run(threads: Threads, T: NDArray, order: NDArray, log_likelihood: NDArray) -> None:
         def smoothed(lo: int, hi: int) -> None:
             _cpu_smoothed.pursue_dense(
-                T, lo, hi, block, theta, log_partition, levels.levels, levels.levels_by_expert,
-                levels.log2_levels, levels.log2_expertise, by.rank, by.keys, rule_,
-                tuple(memory.tables), order, log_likelihood,
+                T, lo, hi, theta, log_partition, levels.levels, levels.levels_by_expert,
+                levels.log2_levels, levels.log2_expertise, rule_, tuple(memory.tables), offsets,
+                new_block_work(block, experts.n_experts, n_features, n_lanes),
+                new_refinement(by.rank, by.keys, rule_), order, log_likelihood,
             )  # fmt: skip
 
         def hard(lo: int, hi: int) -> None:
             _cpu_dense.pursue(
-                T, lo, hi, block, theta, log_partition, by.rank, by.rank_by_expert, by.keys, rule_,
-                memory.tables[0], order, log_likelihood,
+                T, lo, hi, block, theta, log_partition, by.rank, by.rank_by_expert, rule_,
+                new_refinement(by.rank, by.keys, rule_), memory.tables[0], order, log_likelihood,
             )  # fmt: skip
 
         threads.map_rows(smoothed if rule.smoothed else hard, T.shape[1], n_terms, block)
