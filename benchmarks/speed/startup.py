@@ -29,7 +29,7 @@ TABLES = {
     "binary": "rng.integers(0, 2, shape).astype(np.uint8)",
     "binary, with gaps": "np.where(rng.random(shape) < 0.1, np.nan, rng.integers(0, 2, shape))",
     "five levels": "pd.DataFrame(rng.integers(0, 5, shape)).astype('category')",
-    "counts and levels": "pd.DataFrame(rng.poisson(3, shape)).astype({d: 'category' for d in range(9)})",
+    "counts and levels": "pd.DataFrame(rng.poisson(3, shape)).astype(dict.fromkeys(range(9), 'category'))",  # noqa: E501
     "numbers": "rng.normal(size=shape)",
 }
 """Kinds of tables, and how to draw one."""

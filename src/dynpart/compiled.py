@@ -23,7 +23,8 @@ from numba.core.caching import (
 )
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
-from numba.core.compiler_machinery import LoweringPass, register_pass
+from numba.core.compiler_machinery import register_pass
+from numba.core.lowering import Lower
 from numba.core.registry import CPUDispatcher
 from numba.core.typed_passes import NativeLowering
 from numba.core.types import unliteral
@@ -126,6 +127,8 @@ class PartDispatcher(CPUDispatcher):
 class PartLibrary(JITCodeLibrary):
     """Code of a part: linked into that of its callers, neither optimised nor made executable."""
 
+    inlining: str | None = None
+
     def finalize(self) -> None:
         """Gather the code of the functions it calls."""
         self._raise_if_finalized()
@@ -135,28 +138,34 @@ class PartLibrary(JITCodeLibrary):
         self._finalized = True
 
 
-@register_pass(mutates_CFG=False, analysis_only=False)
-class PartEntry(LoweringPass):
-    """Let other functions call a part, which has no address that Python could call."""
+class PartLower(Lower):
+    """Makes code that says whether its callers get a copy of it."""
 
-    _name = "part_entry"
+    def lower_normal_function(self, fndesc: Any) -> None:
+        """Make the code."""
+        super().lower_normal_function(fndesc)
+        if self.library.inlining:
+            self.function.attributes.add(self.library.inlining)
 
-    def __init__(self) -> None:
-        super().__init__()
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class PartLowering(NativeLowering):
+    """Makes code that other functions can call, at no address that Python could call."""
+
+    _name = "part_lowering"
+    lowering_class = PartLower
 
     def run_pass(self, state: Any) -> bool:
-        """Register the part."""
-        lowered, library = state["cr"], state.library
-        described = lowered.fndesc
+        """Make the code and register it."""
+        super().run_pass(state)
+        lowered = state["cr"]
+        described, library = lowered.fndesc, state.library
         # A name for Numba to find the part by: address zero is never called.
         entry = make_function(
             described.lookup_module(), described.qualname, "a part", 0, lowered.env, (library,)
         )
         state.targetctx.insert_user_function(entry, described, [library])
         state["cr"] = lowered._replace(cfunc=entry)
-        if state.pipeline.inlining:
-            code = library._final_module.get_function(described.llvm_func_name)
-            code.add_function_attribute(state.pipeline.inlining)
         return True
 
 
@@ -166,15 +175,18 @@ class PartCompiler(CompilerBase):
     inlining: str | None = None
 
     def define_pipelines(self) -> list[Any]:
-        """The usual passes, and one instead of making code."""
+        """The usual passes, less those that make machine code."""
         state = self.state
         state.flags.no_compile = True
         state.flags.no_cpython_wrapper = True
         state.flags.no_cfunc_wrapper = True
         state.library = PartLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library.inlining = self.inlining
         state.library.enable_object_caching()
         passes = DefaultPassBuilder.define_nopython_pipeline(state)
-        passes.add_pass_after(PartEntry, NativeLowering)
+        passes.passes = [
+            (PartLowering if kind is NativeLowering else kind, name) for kind, name in passes.passes
+        ]
         passes.finalize()
         return [passes]
 
