@@ -499,8 +499,7 @@ def begin_alone(code, total, gains, i, offsets, table, rank, rank_by_expert, rul
     work, _, (_, alone), (other, _), _, _, _, account = scratch
     most = total + add_up(code, count_active(code), charges, account)
     alone[:] = 0.0
-    for lo in range(0, offsets.size, TILE):
-        add_rows(alone, FIRST, lo, min(lo + TILE, offsets.size), offsets, table)
+    add_all(alone, FIRST, offsets, table)
     value = -np.inf
     for k in range(charges[5].size):
         if alone[FIRST, k] - charges[5][k] > value:

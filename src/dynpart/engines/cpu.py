@@ -52,6 +52,8 @@ CHUNK_VALUES = 1 << 26
 """Values of uint8 rows worked on at a time."""
 CHUNK_WIDENED = 1 << 21
 """Values worked on at a time where rows are converted first."""
+PREPARED_VALUES = 1 << 15
+"""Values converted at a time, which stay in the cache meanwhile."""
 TASK_TERMS = 1 << 23
 """Terms (rows x experts x variables) of a task: a few milliseconds."""
 SHARED_TERMS = 1 << 20
@@ -116,7 +118,7 @@ class CpuEngine(NumpyEngine):
             run = _pursuit(experts, rule)
 
         def of_chunk(chunk: slice) -> Codes:
-            x, n_rows = _prepared(rows[chunk], experts), chunk.stop - chunk.start
+            x, n_rows = _prepared(rows[chunk], experts, self._threads), chunk.stop - chunk.start
             order = np.full((n_rows, rule.max_active), -1, dtype=dtype)
             log_likelihood = np.empty(n_rows)
             run(self._threads, x, order, log_likelihood)
@@ -219,7 +221,7 @@ class CpuEngine(NumpyEngine):
         total = np.zeros((n_tiles, n_sums, n_experts, TILE))
         most_blocks = max(1, SUM_BYTES // total.nbytes)
         for chunk in _chunks(rows, experts):
-            x, order = _prepared(rows[chunk], experts), codes.members[chunk]
+            x, order = _prepared(rows[chunk], experts, self._threads), codes.members[chunk]
             missing = None if rows.complete else _missing(experts)
             weight = rows[chunk].weight
             if kernel is _cpu_sums.responsibility_sums and x.ndim == 2:
@@ -322,11 +324,23 @@ def _chunks(rows: Rows, experts: Experts) -> Iterator[slice]:
     return row_blocks(*rows.shape, values=CHUNK_VALUES if _is_discrete(experts) else CHUNK_WIDENED)
 
 
-def _prepared(rows: Rows, experts: Experts) -> NDArray:
+def _prepared(rows: Rows, experts: Experts, threads: Threads) -> NDArray:
     """Rows as kernels read them: levels of discrete rows, statistics T(x) of all others."""
+    values, statistics = rows.values, experts.family.statistics
     if _is_discrete(experts):
-        return np.ascontiguousarray(rows.values)
-    return np.ascontiguousarray(experts.family.statistics(rows.values))
+        return np.ascontiguousarray(values)
+    size = max(1, PREPARED_VALUES // max(1, values.shape[1]))
+    first = statistics(values[:size])
+    if len(values) <= size:
+        return np.ascontiguousarray(first)
+    T = np.empty((len(first), *values.shape), dtype=first.dtype)
+    T[:, :size] = first
+
+    def prepare(lo: int) -> None:
+        T[:, lo : lo + size] = statistics(values[lo : lo + size])
+
+    threads.map(prepare, range(size, len(values), size), values.size)
+    return T
 
 
 def _expertise_tiles(experts: Experts, others: list[NDArray], fill: list[float]) -> NDArray:
