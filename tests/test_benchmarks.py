@@ -18,6 +18,7 @@ from benchmarks.speed.data import load, make_strokes  # noqa: E402
 from benchmarks.speed.growth import AXES, QUICK, draw, exponent  # noqa: E402
 from benchmarks.speed.growth import FULL as FULL_GROWTH  # noqa: E402
 from benchmarks.speed.images import SETS, measure_images  # noqa: E402
+from benchmarks.speed.startup import FIT, TABLES, first_and_second  # noqa: E402
 
 TINY = Sizes(n_fit=120, n_encode=80, n_subset=40, n_components=4)
 
@@ -206,3 +207,21 @@ def test_one_command_measures_saves_and_writes(monkeypatch, tmp_path, capsys):
     before = page.read_text()
     command.main([*arguments, "--saved", "--write-docs"], page)
     assert page.read_text() == before
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_tables_of_the_first_fit_are_what_they_are_called(table):
+    pd = pytest.importorskip("pandas")
+    names = {"np": np, "pd": pd, "rng": np.random.default_rng(0), "shape": (50, 20)}
+    drawn = eval(TABLES[table], names)
+    assert drawn.shape == (50, 20)
+    assert "TABLE" in FIT
+
+
+@pytest.mark.slow
+def test_the_first_fit_compiles_and_the_second_does_not(tmp_path):
+    pytest.importorskip("pandas")
+    (first, took), (second, nothing) = first_and_second("binary", str(tmp_path))
+    assert set(took) > {"pursue_group", "first_pass"}
+    assert nothing == {}
+    assert second < first

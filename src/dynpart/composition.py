@@ -62,12 +62,34 @@ def owners(ranks: NDArray[np.int32], active: NDArray[np.bool_]) -> NDArray[np.in
     """
     n_experts, n_features = ranks.shape
     xp = namespace(ranks)
+    if xp is np:
+        return _owners_of_few(ranks, active)
     best = xp.broadcast_to(xp.full_like(ranks[0], n_experts), (len(active), n_features))
     owner = xp.zeros_like(best)
     for k in range(n_experts):
         wins = active[:, k, None] & (ranks[k] < best)
         best = xp.where(wins, ranks[k], best)
         owner = xp.where(wins, k, owner)
+    return owner
+
+
+def _owners_of_few(ranks: NDArray[np.int32], active: NDArray[np.bool_]) -> NDArray[np.int32]:
+    """The same by going through the active experts alone, of which a row has few."""
+    n_active = np.count_nonzero(active, axis=1)
+    rows = np.argsort(-n_active, kind="stable")  # so that those with another expert come first
+    expert = np.nonzero(active[rows])[1]
+    n_active = n_active[rows]
+    begin = np.cumsum(n_active) - n_active
+    # Rank and number in one integer: the least of them names the owner.
+    key = ranks.astype(np.int64) << 32 | np.arange(len(ranks))[:, None]
+    if len(ranks) < 1 << 15:
+        key = (key >> 16 | key & 0x7FFF).astype(np.int32)
+    best = key[expert[begin]]
+    for step in range(1, n_active.max(initial=1)):
+        m = np.count_nonzero(n_active > step)
+        np.minimum(best[:m], key[expert[begin[:m] + step]], out=best[:m])
+    owner = np.empty(best.shape, dtype=np.int32)
+    owner[rows] = best & (0x7FFF if best.dtype == np.int32 else 0xFFFFFFFF)
     return owner
 
 

@@ -51,7 +51,6 @@ from dynpart.prior import CodePrior, RowType
 from dynpart.progress import rows_progress
 from dynpart.pursuits import pursue
 from dynpart.rows import Rows
-from dynpart.schema import Schema, as_shape
 from dynpart.sources import DTYPES, blocks_of, is_dask_array, is_source
 from dynpart.sparse import as_csr, is_sparse
 from dynpart.storage import save
@@ -105,30 +104,7 @@ class FittedModel(
     prior_: CodePrior
     n_features_in_: int
     _counted_with: Encoding
-    _known_names: NDArray | None = None
     _parameter_constraints: ClassVar[dict]
-
-    @property
-    def schema_(self) -> Schema:
-        """What the variables are, for commands, figures and files; AttributeError before a fit.
-
-        Made of what is known of them elsewhere, so that nothing can disagree: ``family_``,
-        ``n_features_in_``, ``feature_names_in_`` and ``image_shape_``, where the model has these,
-        and what was found out about the columns of the table it has learnt from.
-        """
-        names, shape, judged = (
-            self._names(),
-            getattr(self, "image_shape_", None),
-            self._found_schema,
-        )
-        return Schema(
-            self.family_.kinds_of_columns(self.n_features_in_),
-            None if names is None else tuple(names),
-            as_shape(shape),
-            None if judged is None else judged.levels,
-            None if judged is None else judged.dtypes,
-            None if judged is None else judged.container,
-        )
 
     def on_numbers(self) -> Self:
         """The same model for tables of numbers: levels by their indices, columns by their places.
@@ -611,10 +587,6 @@ class FittedModel(
         family = self.family_.like(table)
         family.check(table, columns=self._names())
         return Rows.of(table, family)
-
-    def _names(self) -> NDArray | None:
-        """Names of the variables, where they have names; rows need not come with them."""
-        return getattr(self, "feature_names_in_", self._known_names)
 
     def _checked_table(self, X: Any, engine: Engine, *, reset: bool) -> Any:
         """The rows as the engine reads them: tensors for the torch engine, else NumPy's arrays."""

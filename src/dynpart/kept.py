@@ -11,13 +11,45 @@ from numpy.typing import NDArray
 
 from dynpart.arrays import is_tensor, namespace, to_numpy
 from dynpart.engines import Experts
+from dynpart.families import Family
+from dynpart.schema import Schema, as_shape
 
 
 class KeepsExperts:
     """Experts are the truth; the attributes that show them can neither be written nor replaced."""
 
+    family_: Family
+    n_features_in_: int
     _learnt: Experts
     _shown: dict[str, NDArray[np.float64]]
+    _known_names: NDArray | None = None
+    _found_schema: Schema | None = None
+
+    @property
+    def schema_(self) -> Schema:
+        """What the variables are, for commands, figures and files; AttributeError before a fit.
+
+        Made of what is known of them elsewhere, so that nothing can disagree: ``family_``,
+        ``n_features_in_``, ``feature_names_in_`` and ``image_shape_``, where the model has these,
+        and what was found out about the columns of the table it has learnt from.
+        """
+        names, shape, judged = (
+            self._names(),
+            getattr(self, "image_shape_", None),
+            self._found_schema,
+        )
+        return Schema(
+            self.family_.kinds_of_columns(self.n_features_in_),
+            None if names is None else tuple(names),
+            as_shape(shape),
+            None if judged is None else judged.levels,
+            None if judged is None else judged.dtypes,
+            None if judged is None else judged.container,
+        )
+
+    def _names(self) -> NDArray | None:
+        """Names of the variables, where they have names; rows need not come with them."""
+        return getattr(self, "feature_names_in_", self._known_names)
 
     def _keep_experts(self, experts: Experts) -> None:
         """Keep these experts as they are, and show what they think in arrays nobody can write to.

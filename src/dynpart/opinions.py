@@ -151,8 +151,9 @@ def decisions(experts: Experts, probabilities: Array, book: CodeBook | None) -> 
     total = np.zeros_like(decides)
     for block in row_blocks(len(codes), len(decides[0])):
         owner = owners(experts.ranks, codes[block])
-        for k in np.flatnonzero(codes[block].any(axis=0)):
-            total[k] += counts[block] @ (owner == k)
+        where = owner * np.int64(owner.shape[1]) + np.arange(owner.shape[1])
+        weight = np.repeat(counts[block], owner.shape[1])
+        total += np.bincount(where.ravel(), weight, total.size).reshape(total.shape)
     active = counts @ codes
     known = active > 0
     decides[known] = total[known] / active[known, None]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from dynpart.learning import IterationRecord
+from dynpart.notices import heard
 
 
 @contextmanager
@@ -17,9 +18,10 @@ def fit_progress(
     if not verbose:
         yield None
     elif verbose > 1:
-        yield lambda record: print(describe(record), file=sys.stderr)
+        with heard():
+            yield lambda record: print(describe(record), file=sys.stderr)
     else:
-        with _bar("Learning", n_iter * n_init) as advance:
+        with _bar("Learning", n_iter * n_init) as advance, heard():
             yield lambda record: advance(1, _short(record))
 
 
@@ -29,7 +31,7 @@ def rows_progress(verbose: int, n_rows: int) -> Iterator[Callable[[int], None] |
     if not verbose:
         yield None
     else:
-        with _bar("Encoding", n_rows) as advance:
+        with _bar("Encoding", n_rows) as advance, heard():
             yield lambda n: advance(n, "")
 
 

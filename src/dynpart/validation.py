@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_array
 
 from dynpart.arrays import (
     column_words,
@@ -85,6 +84,8 @@ def check_amplitudes(amplitudes: Any, n_rows: int, n_experts: int) -> NDArray[np
 
 def check_codes(H: ArrayLike, n_experts: int) -> NDArray[np.bool_]:
     """Binary codes as booleans, shape (n_rows, n_experts), with someone active in every row."""
+    from sklearn.utils import check_array
+
     codes: NDArray = check_array(to_numpy(H), dtype=None, input_name="H")
     if codes.shape[1] != n_experts:
         raise ValueError(f"H must have one column per expert ({n_experts}), found {codes.shape[1]}")

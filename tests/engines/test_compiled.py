@@ -6,13 +6,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import dynpart
+from dynpart.compiled import COMPILING, compiled, part, source_stamp
+from dynpart.engines._cpu_pursuit import count_active
+from dynpart.engines._cpu_refine import copy_code
 
 SMALL = """
 import numpy as np
-from dynpart.learning._connectivity import expand
+from dynpart.learning._expansion import expand
 print("imported", flush=True)
 indptr, indices = np.array([0, 1, 2], dtype=np.int32), np.array([1, 0], dtype=np.int32)
 for _ in range(2):
@@ -77,15 +81,84 @@ def test_without_a_cache_it_runs_and_says_once_what_that_costs(package, folder):
     assert "NUMBA_CACHE_DIR" in err
 
 
-def test_a_changed_module_beside_a_function_makes_its_code_anew(package, filled, tmp_path):
+def test_a_changed_module_makes_its_code_anew(package, filled, tmp_path):
     cache = shutil.copytree(filled, tmp_path / "cache")
     assert run(SMALL, package, NUMBA_CACHE_DIR=str(cache))[0] == "imported\nhits 1\n"
-    neighbour = package / "dynpart" / "learning" / "_plans.py"
-    written = neighbour.stat().st_mtime_ns
-    os.utime(neighbour, (1, 1))
+    module = package / "dynpart" / "learning" / "_expansion.py"
+    written = module.read_text()
+    module.write_text(f"{written}\n# changed\n")
     assert run(SMALL, package, NUMBA_CACHE_DIR=str(cache))[0] == "imported\nhits 0\n"
     assert run(SMALL, package, NUMBA_CACHE_DIR=str(cache))[0] == "imported\nhits 1\n"
-    os.utime(neighbour, ns=(written, written))
+    module.write_text(written)
+
+
+@pytest.mark.parametrize(
+    ("imports", "matters"),
+    [
+        ("from dynpart.engines._other import x", True),
+        ("from dynpart.engines import _other", True),
+        ("from dynpart.engines import (\n    _other,\n)", True),
+        ("import dynpart.engines._other", True),
+        ("from dynpart.engines._between import y", True),
+        ("from dynpart.engines._third import z", False),
+        ("import numpy", False),
+    ],
+)
+def test_code_is_as_old_as_what_its_module_imports(tmp_path, imports, matters):
+    (tmp_path / "_between.py").write_text("from dynpart.engines._other import x as y\n")
+    (tmp_path / "_third.py").write_text("z = 1\n")
+    module, other = tmp_path / "_kernel.py", tmp_path / "_other.py"
+    module.write_text(f"{imports}\n")
+    stamps = []
+    for content in ("x = 1\n", "x = 2\n"):
+        other.write_text(content)
+        source_stamp.cache_clear()
+        stamps.append(source_stamp(module))
+    assert (stamps[0] != stamps[1]) == matters
+
+
+def test_a_copy_of_the_same_source_needs_no_new_code(tmp_path):
+    module = tmp_path / "_kernel.py"
+    module.write_text("x = 1\n")
+    before = source_stamp(module)
+    os.utime(module, (1, 1))
+    source_stamp.cache_clear()
+    assert source_stamp(module) == before
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_compiling_is_announced_to_those_who_listen(package, tmp_path, wanted):
+    program = f"from dynpart import notices\nnotices.listen({wanted})\n" + SMALL
+    cache = str(tmp_path / "cache")
+    first, second = (run(program, package, NUMBA_CACHE_DIR=cache)[1] for _ in range(2))
+    assert first == (f"{COMPILING}\n" if wanted else "")
+    assert second == ""
+
+
+def test_parts_run_in_python_as_they_stand():
+    """Called from Python a part is the function that was written, and NumPy's arrays change."""
+    code, other = np.array([3, 1, -1]), np.empty(3, np.int64)
+    assert count_active(code) == 2
+    copy_code(other, code, 2)
+    assert other[:2].tolist() == [3, 1]
+
+
+def test_a_part_is_compiled_with_those_that_call_it():
+    @compiled
+    def twice(values, factor):
+        return _doubled(values) * factor
+
+    assert twice(np.array([1.0, 2.0]), 3) == 18.0
+    assert _doubled.signatures, "typed for the caller"
+    assert _doubled(np.array([2.0])) == 4.0
+
+
+@part
+def _doubled(values):
+    total = 0.0
+    for value in values:
+        total += 2 * value
+    return total
 
 
 def test_nothing_is_said_by_importing(package):

@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from dynpart.compiled import compiled
+from dynpart.compiled import compiled, part
 
 Array = NDArray[np.float64]
 
@@ -25,7 +25,7 @@ MARGIN = 1e-3  # nats a unit must gain beyond its cost, as in our own pursuit
 # One function per rule, each slicing its own blocks: only so does the compiler vectorise.
 
 
-@compiled(fastmath=True)
+@part(fastmath=True)
 def _score_max(x, a, unit, limit):  # type: ignore[no-untyped-def]
     total = 0.0
     for lo in range(0, len(x), BLOCK):
@@ -40,7 +40,7 @@ def _score_max(x, a, unit, limit):  # type: ignore[no-untyped-def]
     return total
 
 
-@compiled(fastmath=True)
+@part(fastmath=True)
 def _score_max_min(x, a, b, unit, limit):  # type: ignore[no-untyped-def]
     total = 0.0
     for lo in range(0, len(x), BLOCK):
@@ -57,7 +57,7 @@ def _score_max_min(x, a, b, unit, limit):  # type: ignore[no-untyped-def]
     return total
 
 
-@compiled(fastmath=True)
+@part(fastmath=True)
 def _score_log_odds(x, a, unit, limit):  # type: ignore[no-untyped-def]
     total = 0.0
     for lo in range(0, len(x), BLOCK):
@@ -72,7 +72,7 @@ def _score_log_odds(x, a, unit, limit):  # type: ignore[no-untyped-def]
     return total
 
 
-@compiled(fastmath=True)
+@part(fastmath=True)
 def _score_equal(x, a, unit, count, limit):  # type: ignore[no-untyped-def]
     total = 0.0
     share = 1.0 / (count + 1.0)
@@ -87,7 +87,7 @@ def _score_equal(x, a, unit, count, limit):  # type: ignore[no-untyped-def]
     return total
 
 
-@compiled
+@part
 def _score(rule, x, a, b, unit, count, limit):  # type: ignore[no-untyped-def]
     """Log-likelihood of a row once `unit` joins the state (a, b, count)."""
     if rule == MAX:
@@ -99,7 +99,7 @@ def _score(rule, x, a, b, unit, count, limit):  # type: ignore[no-untyped-def]
     return _score_equal(x, a, unit, count, limit)
 
 
-@compiled
+@part
 def _join(rule, a, b, unit):  # type: ignore[no-untyped-def]
     """Let `unit` join the state, in place."""
     for d in range(len(unit)):
@@ -114,7 +114,7 @@ def _join(rule, a, b, unit):  # type: ignore[no-untyped-def]
             a[d] += unit[d]
 
 
-@compiled
+@part
 def _pursue_row(rule, x, units, start_a, start_b, silent, cost, limit, fewest, place, order):  # type: ignore[no-untyped-def]
     """Code of one row, begun with the unit in this place of the order of gains."""
     a, b = start_a.copy(), start_b.copy()

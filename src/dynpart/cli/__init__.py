@@ -19,6 +19,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from dynpart import notices
 from dynpart.terminal import printable
 
 COMMANDS = (
@@ -137,6 +138,7 @@ def _root(
     ),
 ) -> None:
     """Dynamic partition models: explain each row by a few experts, each variable by one of them."""
+    notices.listen()
 
 
 def main() -> None:

@@ -172,10 +172,12 @@ def command(
     """
     from dynpart.cli._shared import as_numbers, parsed_size, read_rows, say, say_gaps
     from dynpart.estimator import DynamicPartitionModel
+    from dynpart.notices import listen
     from dynpart.persistence import save
     from dynpart.tables.variables import said_kinds, understood, variables_of
     from dynpart.validation import check_limits
 
+    listen(not quiet)
     check_limits(n_experts, n_active=n_active, max_active=max_active)
     _check_output(output, force)
     checkpoint = _checkpoint(output, resume, force)

@@ -32,9 +32,12 @@ def command(
 
     `dynpart info model.dynpart --json | jq .n_experts`
     """
-    from dynpart.cli._shared import open_model
+    from dynpart.cli._shared import warnings_in_words
+    from dynpart.portrait import portrait
 
-    facts = _facts(open_model(model), model.stat().st_size)
+    with warnings_in_words():
+        shown = portrait(model)
+    facts = _facts(shown, model.stat().st_size)
     if as_json:
         typer.echo(json.dumps(facts, indent=2))
         return

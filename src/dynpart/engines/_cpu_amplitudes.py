@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynpart.compiled import compiled
+from dynpart.compiled import compiled, part
 
 _u = np.uintp
 N = 6
 """Sums an owner has: of w, w f, w f f, w e and w f e, and of log-densities."""
 
 
-@compiled(error_model="numpy")
+@part(error_model="numpy")
 def _evidence(s, prior):
     """How much likelier values with these sums are if gain and offset may vary."""
     with_gain, gain_variance, offset_variance = prior
@@ -31,7 +31,7 @@ def _evidence(s, prior):
     return 0.5 * (s[4] * gain + s[3] * offset) - 0.5 * np.log(volume)
 
 
-@compiled(error_model="numpy")
+@part(error_model="numpy")
 def _deltas(s, prior):
     """Gain beyond 1, and offset."""
     with_gain, gain_variance, offset_variance = prior
@@ -43,7 +43,7 @@ def _deltas(s, prior):
     return (b * s[4] - s[1] * s[3]) / determinant, (a * s[3] - s[1] * s[4]) / determinant
 
 
-@compiled(error_model="numpy")
+@part(error_model="numpy")
 def _own(x, code, n_active, model, rank, seat, top, terms, totals):
     """Owners of all variables: their seats, ranks and terms, and the sums of every seat."""
     mean, weight, measured, constant = model
@@ -73,7 +73,7 @@ def _own(x, code, n_active, model, rank, seat, top, terms, totals):
             totals[at, i] += terms[d, i]
 
 
-@compiled(error_model="numpy")
+@part(error_model="numpy")
 def _gains(x, n_active, model, rank, cost, prior, seat, top, terms, totals, gains):
     """Gain of every expert beyond its cost, beside the owners that `_own` has found."""
     mean, weight, measured, constant = model
@@ -109,7 +109,7 @@ def _gains(x, n_active, model, rank, cost, prior, seat, top, terms, totals, gain
         gains[k] = gain - cost[k]
 
 
-@compiled(error_model="numpy")
+@part(error_model="numpy")
 def _explained(totals, n_active, prior):
     total = 0.0
     for place in range(n_active):
@@ -117,7 +117,7 @@ def _explained(totals, n_active, prior):
     return total
 
 
-@compiled(error_model="numpy")
+@part(error_model="numpy")
 def _best(gains, code, n_active, skip):
     """The best expert that is not in the code, `skip` in the order of gains; and its gain."""
     taken = np.zeros(gains.size, np.bool_)
@@ -134,7 +134,7 @@ def _best(gains, code, n_active, skip):
         skip -= 1
 
 
-@compiled(error_model="numpy")
+@part(error_model="numpy")
 def _gains_beside(x, code, n_active, model, rank, cost, prior, work):
     """Gains of all experts beside those of a code."""
     seat, top, terms, totals, gains, _ = work
@@ -143,7 +143,7 @@ def _gains_beside(x, code, n_active, model, rank, cost, prior, work):
     return gains
 
 
-@compiled(error_model="numpy")
+@part(error_model="numpy")
 def _without(code, n_active, at, guide, others):
     """The others of a code, and the background expert if there is one; how many these are."""
     n_others = 0
@@ -157,7 +157,7 @@ def _without(code, n_active, at, guide, others):
     return n_others
 
 
-@compiled(error_model="numpy")
+@part(error_model="numpy")
 def _settle(x, code, n_active, n_looks, guide, model, rank, cost, prior, rule, work):
     """Exchange, drop and add experts until nothing improves; returns how many are left."""
     fewest, most, margin = rule[0], rule[1], rule[2]
@@ -191,7 +191,7 @@ def _settle(x, code, n_active, n_looks, guide, model, rank, cost, prior, rule, w
             at += 1
 
 
-@compiled(error_model="numpy")
+@part(error_model="numpy")
 def _worth(x, code, n_active, model, rank, cost, prior, work):
     """Log-likelihood of a code less the costs of its experts."""
     seat, top, terms, totals, _, _ = work
@@ -202,7 +202,7 @@ def _worth(x, code, n_active, model, rank, cost, prior, work):
     return total
 
 
-@compiled(error_model="numpy")
+@part(error_model="numpy")
 def _weakest_first(x, code, n_active, guide, model, rank, cost, prior, margin, work):
     """Put the third of the experts that earn least beside the background expert in front."""
     others = work[5]
@@ -229,7 +229,7 @@ def _weakest_first(x, code, n_active, guide, model, rank, cost, prior, margin, w
             front += 1
 
 
-@compiled(error_model="numpy")
+@part(error_model="numpy")
 def _refine(x, code, n_active, guide, model, rank, cost, prior, rule, work):
     """The steps of the reference engine's `refined`; returns the number of experts."""
     margin, n_swaps = rule[2], rule[3]
@@ -248,7 +248,7 @@ def _refine(x, code, n_active, guide, model, rank, cost, prior, rule, work):
     return n_active
 
 
-@compiled(error_model="numpy")
+@part(error_model="numpy")
 def _prune(x, code, n_active, model, rank, cost, prior, rule, work):
     """Drop each expert that earns no more than its cost, in turn; the number that is left."""
     fewest, margin = rule[0], rule[2]

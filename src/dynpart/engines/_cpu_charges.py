@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dynpart.compiled import compiled, in_place, inlined
+from dynpart.compiled import in_place, inlined
 from dynpart.engines._charges import Charges
 
 _u = np.uintp  # see _cpu_pursuit
@@ -58,7 +58,6 @@ def kernel_charges(charges: Charges, *, background: bool) -> KernelCharges:
     )
 
 
-@compiled
 def new_account(charges):
     """Scratch for one row: current costs, value of the code in all types, the type, who is active.
 

@@ -5,21 +5,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynpart.compiled import compiled
+from dynpart.compiled import compiled, part
 from dynpart.engines._cpu_pursuit import (
     FIRST,
-    TILE,
-    add_rows,
+    add_all,
     begin_with,
     best_expert,
     pursue_row,
 )
-from dynpart.engines._cpu_refine import finish_row, new_refinement
+from dynpart.engines._cpu_refine import finish_row
 
 _u = np.uintp  # see _cpu_pursuit
 
 
-@compiled
+@part
 def tabulate(T, row, n, lo, hi, theta, log_partition, offsets, table):
     """Log-densities of variables lo to hi of n rows, under all experts, float64 rounded to float32.
 
@@ -61,44 +60,38 @@ def tabulate(T, row, n, lo, hi, theta, log_partition, offsets, table):
                 table[_u(at + k)] = scratch[k]
 
 
-@compiled
-def sum_all(gains, offsets, table):
-    """gains[0] = sums over all variables: the gains over no expert at all."""
-    gains[:] = 0.0
-    for lo in range(0, offsets.size, TILE):
-        add_rows(gains, FIRST, lo, min(lo + TILE, offsets.size), offsets, table)
-
-
-@compiled
+@part
 def find_largest(offsets, table, n_experts, top):
     """Largest log-density of each variable under any expert."""
     for d in range(offsets.size):
         most = table[_u(offsets[d])]
         for k in range(1, n_experts):
-            most = max(most, table[_u(offsets[d] + k)])
+            log = table[_u(offsets[d] + k)]
+            most = log if log > most else most
         top[d] = most
 
 
 @compiled
 def pursue(
-    T, lo, hi, block, theta, log_partition, rank, rank_by_expert, keys, rule, table, order, loglik
-):
+    T, lo, hi, block, theta, log_partition, rank, rank_by_expert, rule, scratch, table, order,
+    loglik,
+):  # fmt: skip
     """Codes of rows lo to hi, `block` rows at a time in `table`, which has room for them."""
     n_features, n_lanes = rank.shape
     _, max_active, _, cost, n_swaps, _, _, _ = rule
-    scratch = new_refinement(rank, keys, rule)
     work, alone, top = scratch[0], scratch[2][1], scratch[5][0]
     code = np.empty(max_active, np.int64)
     asleep = np.zeros(cost.size, np.bool_)
     all_offsets = np.arange(block * n_features).reshape(block, n_features) * n_lanes
     gains = np.empty((1, n_lanes))
     for begin in range(lo, hi, block):
-        n = min(block, hi - begin)
+        n = block if begin + block < hi else hi - begin
         tabulate(T, begin, n, 0, n_features, theta, log_partition, all_offsets, table)
         for i in range(n):
             row = begin + i
             offsets = all_offsets[i]
-            sum_all(alone, offsets, table)
+            alone[:] = 0.0
+            add_all(alone, FIRST, offsets, table)
             j = best_expert(alone, FIRST, cost, asleep)[0]
             total = alone[0, j]
             code[0] = j
@@ -112,4 +105,5 @@ def pursue(
             loglik[row] = finish_row(
                 code, total, gains, FIRST, offsets, table, rank, rank_by_expert, rule, scratch
             )
-            order[row] = code
+            for step in range(max_active):
+                order[row, step] = code[step]

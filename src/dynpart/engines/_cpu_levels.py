@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynpart.compiled import compiled, in_place
+from dynpart.compiled import compiled, in_place, part
 from dynpart.engines._cpu_pursuit import (
     TILE,
     add_rows,
@@ -19,7 +19,7 @@ from dynpart.engines._cpu_pursuit import (
     positions,
     pursue_row,
 )
-from dynpart.engines._cpu_refine import finish_row, new_refinement
+from dynpart.engines._cpu_refine import finish_row
 
 BLOCK = 128
 """Rows whose gains are kept at hand while the tiles of variables go by."""
@@ -27,7 +27,7 @@ BLOCK = 128
 _u = np.uintp  # see _cpu_pursuit
 
 
-@compiled
+@part
 def add_unusual(gains, rows, X, usual, start, width, surprise, first, stride):
     """Add corrections for the unusual variables of one tile to the gains of all rows.
 
@@ -56,18 +56,20 @@ def first_pass(X, lo, hi, usual, surprise, constant, cost, first, score):
     gains = np.empty((BLOCK, constant.size))
     asleep = np.zeros(cost.size, np.bool_)
     for begin in range(lo, hi, BLOCK):
-        rows = np.arange(begin, min(begin + BLOCK, hi))
+        end = begin + BLOCK if begin + BLOCK < hi else hi
+        rows = np.arange(begin, end)
         for i in range(rows.size):
-            gains[i] = constant
+            for k in range(constant.size):
+                gains[i, k] = constant[k]
         for start in range(0, n_features, TILE):
-            width = min(TILE, n_features - start)
+            width = TILE if start + TILE <= n_features else n_features - start
             add_unusual(gains, rows, X, usual, start, width, surprise, start, n_features)
         for i in range(rows.size):
             first[begin + i] = best_expert(gains, i, cost, asleep)[0]
             score[begin + i] = gains[i, first[begin + i]]
 
 
-@compiled
+@part
 def second_pass(rows, j, X, usual, table, rank, gains):
     """Gains of all experts over the first one, j, for rows that share it."""
     n_features, n_lanes = rank.shape
@@ -79,7 +81,7 @@ def second_pass(rows, j, X, usual, table, rank, gains):
     gains[:] = 0.0
     zero = np.float32(0)
     for start in range(0, n_features, TILE):
-        width = min(TILE, n_features - start)
+        width = TILE if start + TILE <= n_features else n_features - start
         part[:] = zero
         for t in range(width):
             d = _u(start + t)
@@ -140,19 +142,18 @@ def pursue_group(
     table,
     rank,
     rank_by_expert,
-    keys,
     rule,
+    scratch,
     order,
     loglik,
 ):
-    """Codes of rows with the same first expert."""
+    """Codes of rows with the same first expert; `scratch` is that of `finish_row`."""
     n_features, n_lanes = rank.shape
     j = first[rows[0]]
     gains = np.empty((rows.size, n_lanes))
     max_active, n_swaps = rule[1], rule[4]
     if max_active > 1 or n_swaps:
         second_pass(rows, j, X, usual, table, rank, gains)
-    scratch = new_refinement(rank, keys, rule)
     work, _, _, _, same, (top, _, _, _), _, _ = scratch
     code = np.empty(max_active, np.int64)
     owner_rank, owner_log = work[3]
@@ -179,4 +180,5 @@ def pursue_group(
         loglik[row] = finish_row(
             code, total, gains, i, offsets, table, rank, rank_by_expert, rule, scratch
         )
-        order[row] = code
+        for step in range(max_active):
+            order[row, step] = code[step]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynpart.compiled import compiled, in_place, inlined
+from dynpart.compiled import in_place, inlined
 from dynpart.engines._cpu_vectors import (
     PLACES,
     add_changes_1,
@@ -60,7 +60,16 @@ def add_rows(gains, i, lo, hi, offsets, table):
         add_rows_1(gains, at, k, lo, hi, offsets, table)
 
 
-@inlined
+@in_place
+def add_all(gains, i, offsets, table):
+    """gains[i] += sums over all variables of a row."""
+    n_features = offsets.size
+    for lo in range(0, n_features, TILE):
+        hi = lo + TILE if lo + TILE < n_features else n_features
+        add_rows(gains, i, lo, hi, offsets, table)
+
+
+@in_place
 def add_changes(gains, i, m, sign, wins, offsets, old, new, new_at, table, rank):
     """Change gains[i] as m variables pass from an owner to a better one (sign -1: and back).
 
@@ -79,7 +88,7 @@ def add_changes(gains, i, m, sign, wins, offsets, old, new, new_at, table, rank)
     n_lanes = gains.shape[1]
     at = i * n_lanes
     for lo in range(0, m, TILE):
-        hi = min(lo + TILE, m)
+        hi = lo + TILE if lo + TILE < m else m
         k = 0
         while k + 64 <= n_lanes:
             add_changes_4(
@@ -133,7 +142,6 @@ def first_expert(gains, i, cost, place, active):
     return best_expert(gains, i, cost, active)[0]
 
 
-@compiled
 def new_work(n_experts, n_features, rank):
     """Scratch for one row: flags, variables won, active experts, owners old and new."""
     return (

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynpart.compiled import compiled, in_place, inlined
+from dynpart.compiled import in_place, inlined
 from dynpart.engines._contract import NEARLY
 from dynpart.engines._contract import n_weakest as plain_n_weakest
 from dynpart.engines._cpu_charges import (
@@ -26,9 +26,8 @@ from dynpart.engines._cpu_charges import (
 )
 from dynpart.engines._cpu_pursuit import (
     FIRST,
-    TILE,
+    add_all,
     add_changes,
-    add_rows,
     begin_with,
     best_expert,
     copy_row,
@@ -48,7 +47,6 @@ NOBODY = np.int64(-1)
 _u = np.uintp  # see _cpu_pursuit
 
 
-@compiled
 def new_refinement(rank, keys, rule):
     """Scratch of `finish_row`.
 
@@ -90,8 +88,9 @@ def join_owners(k, keys, owner_key, heir_key):
     j = _u(k)
     for d in range(owner_key.size):
         key, best = keys[j, d], owner_key[d]
-        heir_key[d] = min(heir_key[d], max(best, key))
-        owner_key[d] = min(best, key)
+        better, worse = (key, best) if key < best else (best, key)
+        heir_key[d] = worse if worse < heir_key[d] else heir_key[d]
+        owner_key[d] = better
 
 
 @in_place
@@ -209,7 +208,7 @@ def may_stay(j, m, most, earned, gains, i, offsets, table, rank, rule, scratch):
         d = owned[q]
         bound = top[_u(d)] - heir_log[_u(d)]
         large = bound > enough
-        left_out += 0.0 if large else max(bound, np.float32(0))
+        left_out += 0.0 if large or bound < 0 else bound
         owned[n_large] = d
         rare[n_rare] = d
         n_large += large
@@ -271,7 +270,7 @@ def settle(
         earned -= cost[j]
         change_costs(j, -1.0, charges, account)
         has_heirs = n_active > 1 or background >= 0
-        if has_heirs and m > 0 and earned > max(most, margin):
+        if has_heirs and m > 0 and earned > most and earned > margin:
             if may_stay(j, m, most, earned, gains, i, offsets, table, rank, rule, scratch):
                 change_costs(j, 1.0, charges, account)
                 n_unchanged += 1
@@ -329,7 +328,8 @@ def put_weakest_first(code, n_active, n_wanted, offsets, table, rule, scratch):
     for front in range(n_wanted):
         least = np.inf
         for seat in range(front, n_active):
-            least = min(least, earned[code[seat]] - cost[code[seat]])
+            its = earned[code[seat]] - cost[code[seat]]
+            least = its if its < least else least
         seat = front
         while earned[code[seat]] - cost[code[seat]] > least + margin:
             seat += 1
@@ -499,8 +499,7 @@ def begin_alone(code, total, gains, i, offsets, table, rank, rank_by_expert, rul
     work, _, (_, alone), (other, _), _, _, _, account = scratch
     most = total + add_up(code, count_active(code), charges, account)
     alone[:] = 0.0
-    for lo in range(0, offsets.size, TILE):
-        add_rows(alone, FIRST, lo, min(lo + TILE, offsets.size), offsets, table)
+    add_all(alone, FIRST, offsets, table)
     value = -np.inf
     for k in range(charges[5].size):
         if alone[FIRST, k] - charges[5][k] > value:
@@ -548,8 +547,7 @@ def finish_row(code, total, gains, i, offsets, table, rank, rank_by_expert, rule
     if n_starts > 1:
         most = total + add_up(code, count_active(code), charges, account)
         alone[:] = 0.0
-        for lo in range(0, offsets.size, TILE):
-            add_rows(alone, FIRST, lo, min(lo + TILE, offsets.size), offsets, table)
+        add_all(alone, FIRST, offsets, table)
         for place in range(1, n_starts):
             j = first_expert(alone, FIRST, cost, place, work[2])
             other[0] = j

@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynpart.compiled import compiled
+from dynpart.compiled import compiled, inlined, part
 from dynpart.engines._cpu_dense import tabulate
 from dynpart.engines._cpu_levels import row_offsets
 from dynpart.engines._cpu_pursuit import TILE, add_rows, best_expert, count_active
 from dynpart.engines._cpu_refine import (
     NOBODY,
     find_owners,
-    new_refinement,
     read_opinions,
     sum_of,
 )
@@ -48,7 +47,7 @@ TINY = 2.2250738585072014e-308
 _u = np.uintp  # see _cpu_pursuit
 
 
-@compiled
+@part(_nrt=False)
 def multiply_ratios(products, i, lo, hi, offsets, factors, shares, ahead, levels):
     """Multiply the ratios of variables lo to hi into row i's running products of all experts."""
     mantissa, exponent = products
@@ -65,36 +64,43 @@ def multiply_ratios(products, i, lo, hi, offsets, factors, shares, ahead, levels
         multiply_ratios_1(mantissa, exponent, i, k, lo, hi, offsets, factors, shares, ahead, levels)
 
 
-@compiled
+@part(_nrt=False)
 def multiply_pairs(products, i, lo, hi, offsets, factors, shares, ahead, levels):
     """The same by two variables at a time, for factors of which more would not fit."""
     for d in range(lo, hi, 2):
         two = factors[d - lo : d - lo + 2]
-        multiply_ratios(products, i, d, min(d + 2, hi), offsets, two, shares, ahead, levels)
+        end = d + 2 if d + 2 < hi else hi
+        multiply_ratios(products, i, d, end, offsets, two, shares, ahead, levels)
 
 
-@compiled
+@inlined
+def log_of(value):
+    """Logarithm of a number that may be as small as zero."""
+    return np.log(value if value > TINY else TINY)
+
+
+@part(_nrt=False)
 def add_exactly(gains, i, d, chosen, n_active, offset, table, log2_expertise):
     """Add the change of variable d's score in float64, for sums too small for float32."""
     n_experts = log2_expertise.shape[0]
     top = -np.inf
     for k in range(n_experts):
-        top = max(top, table[offset + k])
+        top = table[offset + k] if table[offset + k] > top else top
     mixture = 0.0
     total = 0.0
     for step in range(n_active):
         e = 2.0 ** log2_expertise[chosen[step], d]
         mixture += e * np.exp(table[offset + chosen[step]] - top)
         total += e
-    before = np.log(max(mixture, TINY)) - np.log(max(total, TINY))
+    before = log_of(mixture) - log_of(total)
     for k in range(n_experts):
         e = 2.0 ** log2_expertise[k, d]
         p = np.exp(table[offset + k] - top)
-        after = np.log(max(mixture + e * p, TINY)) - np.log(max(total + e, TINY))
+        after = log_of(mixture + e * p) - log_of(total + e)
         gains[i, k] += after - before
 
 
-@compiled
+@part(_nrt=False)
 def join(i, lo, hi, added, mixtures, factors):
     """Let an expert with e p and e as in `added` join the mixtures of variables lo to hi of row i.
 
@@ -134,11 +140,11 @@ def join(i, lo, hi, added, mixtures, factors):
         factors[q, 3] = a_below * b_below
         exact &= ok
         shift += half - half_below
-        grown += max(half, half_below)
+        grown += half if half > half_below else half_below
     return shift, grown <= ROOM, exact
 
 
-@compiled
+@part(_nrt=False)
 def look_up_levels(i, j, X, row, shares_by_expert, levels_by_expert, added):
     """What expert j adds to the mixtures of discrete row i: e p and e, variable by variable."""
     share, level = added
@@ -154,7 +160,7 @@ def look_up_levels(i, j, X, row, shares_by_expert, levels_by_expert, added):
         share[i, d] = shares_by_expert[_u(X[row, d]), j, d]
 
 
-@compiled
+@part(_nrt=False)
 def look_up_dense(i, j, lo, hi, offsets, shares, levels_by_expert, added):
     """The same for variables lo to hi of a row with a table of its own."""
     share, level = added
@@ -165,7 +171,7 @@ def look_up_dense(i, j, lo, hi, offsets, shares, levels_by_expert, added):
         level[i, d] = levels_by_expert[j, d]
 
 
-@compiled
+@part(_nrt=False)
 def activate(n, chosen, max_active, order, lo, n_active, active):
     """Enter the chosen experts into the codes; returns how many rows may want another one."""
     running = 0
@@ -181,7 +187,7 @@ def activate(n, chosen, max_active, order, lo, n_active, active):
     return running
 
 
-@compiled
+@part(_nrt=False)
 def pursue_block(
     n, X, offsets, table, shares, shares_by_expert, levels, levels_by_expert, log2_expertise, rule,
     order, lo, work,
@@ -199,10 +205,9 @@ def pursue_block(
         e_k, at most one; `levels_by_expert` is the same in another order.
     """
     min_active, max_active, margin, cost, _, _, _, _ = rule
-    n_active, active, gains, products, mixtures, added = work
+    n_active, active, gains, products, mixtures, added, factors, (chosen, shift) = work
     mantissa, exponent = products
     n_features = offsets.shape[1]
-    factors = np.empty((GROUP, 4), np.float32)
     discrete = shares_by_expert.size > 0
     # Discrete rows share tables that stay in the cache.
     ahead = 0 if discrete else AHEAD * levels.shape[1]
@@ -210,8 +215,6 @@ def pursue_block(
     mixtures[1][:n] = np.float32(0)
     active[:] = False
     n_active[:] = 0
-    chosen = np.empty(n, np.int64)
-    shift = np.empty(n, np.int64)
     for i in range(n):
         chosen[i] = order[lo + i, 0]
     while activate(n, chosen, max_active, order, lo, n_active, active):
@@ -224,7 +227,7 @@ def pursue_block(
                 look_up_levels(i, chosen[i], X, lo + i, shares_by_expert, levels_by_expert, added)
         # A group's shares are read once, and from the cache when its products are made.
         for start in range(0, n_features, GROUP):
-            stop = min(start + GROUP, n_features)
+            stop = start + GROUP if start + GROUP < n_features else n_features
             for i in range(n):
                 if chosen[i] < 0:
                     continue
@@ -260,7 +263,6 @@ def pursue_block(
             chosen[i] = -1 if stop_here else j
 
 
-@compiled
 def new_block_work(block, n_experts, n_features, n_lanes):
     """Scratch of `pursue_block`."""
     return (
@@ -270,12 +272,17 @@ def new_block_work(block, n_experts, n_features, n_lanes):
         (np.empty((block, n_lanes), np.float32), np.empty((block, n_lanes), np.int32)),
         (np.empty((block, n_features), np.float32), np.empty((block, n_features), np.float32)),
         (np.empty((block, n_features), np.float32), np.empty((block, n_features), np.float32)),
+        np.empty((GROUP, 4), np.float32),
+        (np.empty(block, np.int64), np.empty(block, np.int64)),
     )
 
 
-@compiled
-def hard_likelihood(code, offsets, table, scratch):
-    """Log-likelihood of a code, padded with -1, under the hard rule."""
+@part(_nrt=False)
+def hard_likelihood(order, row, offsets, table, scratch):
+    """Log-likelihood of a row's code, padded with -1, under the hard rule."""
+    code = scratch[3][0]
+    for step in range(code.size):
+        code[step] = order[row, step]
     n_active = count_active(code)
     find_owners(code, n_active, NOBODY, scratch)
     read_opinions(offsets, table, scratch)
@@ -285,17 +292,20 @@ def hard_likelihood(code, offsets, table, scratch):
 @compiled
 def pursue_levels(
     X, lo, hi, first, table, shares, shares_by_expert, levels, levels_by_expert, log2_expertise,
-    rank, keys, rule, order, loglik,
+    rule, offsets, work, scratch, order, loglik,
 ):  # fmt: skip
-    """Codes of discrete rows lo to hi whose first experts are known."""
-    n_features, n_lanes = rank.shape
-    n_experts = len(keys)
-    block = min(BLOCK, hi - lo)
-    work = new_block_work(block, n_experts, n_features, n_lanes)
-    scratch = new_refinement(rank, keys, rule)
-    offsets = np.empty((block, n_features), np.int64)
+    """Codes of discrete rows lo to hi whose first experts are known.
+
+    Parameters
+    ----------
+    offsets : ndarray of shape (block, n_features)
+        Scratch, as are `work` (:func:`new_block_work`) and `scratch`
+        (:func:`~dynpart.engines._cpu_refine.new_refinement`).
+    """
+    n_lanes = levels.shape[1]
+    block = len(offsets)
     for begin in range(lo, hi, block):
-        n = min(block, hi - begin)
+        n = block if begin + block < hi else hi - begin
         for i in range(n):
             row_offsets(X, begin + i, n_lanes, offsets[i])
             order[begin + i, 0] = first[begin + i]
@@ -304,23 +314,19 @@ def pursue_levels(
             log2_expertise, rule, order, begin, work,
         )  # fmt: skip
         for i in range(n):
-            loglik[begin + i] = hard_likelihood(order[begin + i], offsets[i], table, scratch)
+            loglik[begin + i] = hard_likelihood(order, begin + i, offsets[i], table, scratch)
 
 
-@compiled
 def grouped_offsets(block, n_features, n_lanes):
     """Offsets of a table in the order in which a block's products are made: group, row, variable.
 
     The table has room for whole groups.
     """
-    offsets = np.empty((block, n_features), np.int64)
-    for i in range(block):
-        for d in range(n_features):
-            offsets[i, d] = ((d // GROUP * block + i) * GROUP + d % GROUP) * n_lanes
-    return offsets
+    i, d = np.arange(block)[:, None], np.arange(n_features)
+    return ((d // GROUP * block + i) * GROUP + d % GROUP) * n_lanes
 
 
-@compiled
+@part
 def begin_dense(
     T, begin, n, theta, log_partition, log2_levels, cost, offsets, tables, gains, order
 ):
@@ -330,7 +336,7 @@ def begin_dense(
     asleep = np.zeros(cost.size, np.bool_)
     gains[:] = 0.0
     for start in range(0, n_features, TILE):
-        stop = min(start + TILE, n_features)
+        stop = start + TILE if start + TILE < n_features else n_features
         tabulate(T, begin, n, start, stop, theta, log_partition, offsets, table)
         for i in range(n):
             add_rows(gains, i, start, stop, offsets[i], table)
@@ -341,20 +347,20 @@ def begin_dense(
 
 @compiled
 def pursue_dense(
-    T, lo, hi, block, theta, log_partition, levels, levels_by_expert, log2_levels, log2_expertise,
-    rank, keys, rule, tables, order, loglik,
+    T, lo, hi, theta, log_partition, levels, levels_by_expert, log2_levels, log2_expertise,
+    rule, tables, offsets, work, scratch, order, loglik,
 ):  # fmt: skip
-    """Codes of rows lo to hi of any family; `tables` are two with room for `block` rows."""
-    n_features, n_lanes = rank.shape
+    """Codes of rows lo to hi of any family; `tables` are two with room for a block of rows.
+
+    Scratch is that of `pursue_levels`, and `offsets` are as `grouped_offsets` makes them.
+    """
     cost = rule[3]
-    work = new_block_work(block, cost.size, n_features, n_lanes)
-    scratch = new_refinement(rank, keys, rule)
-    offsets = grouped_offsets(block, n_features, n_lanes)
-    gains = np.empty((block, n_lanes))
+    block = len(offsets)
+    gains = np.empty((block, levels.shape[1]))
     table, shares = tables
     not_discrete = np.empty((0, 0), np.uint8), np.empty((0, 0, 0), np.float32)
     for begin in range(lo, hi, block):
-        n = min(block, hi - begin)
+        n = block if begin + block < hi else hi - begin
         begin_dense(
             T, begin, n, theta, log_partition, log2_levels, cost, offsets, tables, gains, order
         )
@@ -363,4 +369,4 @@ def pursue_dense(
             log2_expertise, rule, order, begin, work,
         )  # fmt: skip
         for i in range(n):
-            loglik[begin + i] = hard_likelihood(order[begin + i], offsets[i], table, scratch)
+            loglik[begin + i] = hard_likelihood(order, begin + i, offsets[i], table, scratch)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynpart.compiled import compiled
+from dynpart.compiled import compiled, part
 
 TILE = 64
 """Variables of a tile."""
@@ -23,7 +23,7 @@ FLUSH = 128
 _u = np.uintp  # an unsigned index spares the test for "counted from the end", and so vectorises
 
 
-@compiled
+@part
 def _flush(part, out, experts, n_parts):
     """Move the running sums of a tile into out[s, k] (float64), and begin anew."""
     for k in range(experts):

@@ -32,6 +32,8 @@ from dynpart.engines._contract import (
     check_newton,
 )
 from dynpart.engines._cpu_charges import KernelCharges, kernel_charges
+from dynpart.engines._cpu_refine import new_refinement
+from dynpart.engines._cpu_smoothed import grouped_offsets, new_block_work
 from dynpart.engines._cpu_sums import TILE
 from dynpart.engines._cpu_tables import (
     SmoothedTables,
@@ -50,6 +52,8 @@ CHUNK_VALUES = 1 << 26
 """Values of uint8 rows worked on at a time."""
 CHUNK_WIDENED = 1 << 21
 """Values worked on at a time where rows are converted first."""
+PREPARED_VALUES = 1 << 15
+"""Values converted at a time, which stay in the cache meanwhile."""
 TASK_TERMS = 1 << 23
 """Terms (rows x experts x variables) of a task: a few milliseconds."""
 SHARED_TERMS = 1 << 20
@@ -114,7 +118,7 @@ class CpuEngine(NumpyEngine):
             run = _pursuit(experts, rule)
 
         def of_chunk(chunk: slice) -> Codes:
-            x, n_rows = _prepared(rows[chunk], experts), chunk.stop - chunk.start
+            x, n_rows = _prepared(rows[chunk], experts, self._threads), chunk.stop - chunk.start
             order = np.full((n_rows, rule.max_active), -1, dtype=dtype)
             log_likelihood = np.empty(n_rows)
             run(self._threads, x, order, log_likelihood)
@@ -217,7 +221,7 @@ class CpuEngine(NumpyEngine):
         total = np.zeros((n_tiles, n_sums, n_experts, TILE))
         most_blocks = max(1, SUM_BYTES // total.nbytes)
         for chunk in _chunks(rows, experts):
-            x, order = _prepared(rows[chunk], experts), codes.members[chunk]
+            x, order = _prepared(rows[chunk], experts, self._threads), codes.members[chunk]
             missing = None if rows.complete else _missing(experts)
             weight = rows[chunk].weight
             weight = None if weight is None else _writeable(weight)
@@ -321,11 +325,23 @@ def _chunks(rows: Rows, experts: Experts) -> Iterator[slice]:
     return row_blocks(*rows.shape, values=CHUNK_VALUES if _is_discrete(experts) else CHUNK_WIDENED)
 
 
-def _prepared(rows: Rows, experts: Experts) -> NDArray:
+def _prepared(rows: Rows, experts: Experts, threads: Threads) -> NDArray:
     """Rows as kernels read them: levels of discrete rows, statistics T(x) of all others."""
+    values, statistics = rows.values, experts.family.statistics
     if _is_discrete(experts):
-        return _writeable(np.ascontiguousarray(rows.values))
-    return _writeable(np.ascontiguousarray(experts.family.statistics(rows.values)))
+        return _writeable(np.ascontiguousarray(values))
+    size = max(1, PREPARED_VALUES // max(1, values.shape[1]))
+    first = statistics(values[:size])
+    if len(values) <= size:
+        return _writeable(np.ascontiguousarray(first))
+    T = np.empty((len(first), *values.shape), dtype=first.dtype)
+    T[:, :size] = first
+
+    def prepare(lo: int) -> None:
+        T[:, lo : lo + size] = statistics(values[lo : lo + size])
+
+    threads.map(prepare, range(size, len(values), size), values.size)
+    return T
 
 
 def _writeable(array: NDArray) -> NDArray:
@@ -463,16 +479,19 @@ def _discrete_pursuit(experts: Experts, rule: PursuitRule, *, complete: bool) ->
             )
 
         def smoothed(lo: int, hi: int) -> None:
+            block = min(_cpu_smoothed.BLOCK, hi - lo)
             _cpu_smoothed.pursue_levels(
                 x, lo, hi, first, model.table, shares, shares_by_expert, levels.levels,
-                levels.levels_by_expert, levels.log2_expertise, rank, keys, rule_, order,
-                log_likelihood,
+                levels.levels_by_expert, levels.log2_expertise, rule_,
+                np.empty((block, n_features), np.int64),
+                new_block_work(block, experts.n_experts, n_features, n_lanes),
+                new_refinement(rank, keys, rule_), order, log_likelihood,
             )  # fmt: skip
 
         def hard(rows: NDArray[np.intp]) -> None:
             _cpu_levels.pursue_group(
                 rows, first, score, x, model.usual, model.agreed, model.largest, model.table, rank,
-                rank_by_expert, keys, rule_, order, log_likelihood,
+                rank_by_expert, rule_, new_refinement(rank, keys, rule_), order, log_likelihood,
             )  # fmt: skip
 
         threads.map_rows(begin, n_rows, n_terms // 8)
@@ -508,19 +527,21 @@ def _pursuit(experts: Experts, rule: PursuitRule) -> Run:
     memory = ThreadTables(1 + rule.smoothed, block * whole_groups * n_lanes)
     if rule.smoothed:
         levels = SmoothedTables.of(experts)
+        offsets = grouped_offsets(block, n_features, n_lanes)
 
     def run(threads: Threads, T: NDArray, order: NDArray, log_likelihood: NDArray) -> None:
         def smoothed(lo: int, hi: int) -> None:
             _cpu_smoothed.pursue_dense(
-                T, lo, hi, block, theta, log_partition, levels.levels, levels.levels_by_expert,
-                levels.log2_levels, levels.log2_expertise, by.rank, by.keys, rule_,
-                tuple(memory.tables), order, log_likelihood,
+                T, lo, hi, theta, log_partition, levels.levels, levels.levels_by_expert,
+                levels.log2_levels, levels.log2_expertise, rule_, tuple(memory.tables), offsets,
+                new_block_work(block, experts.n_experts, n_features, n_lanes),
+                new_refinement(by.rank, by.keys, rule_), order, log_likelihood,
             )  # fmt: skip
 
         def hard(lo: int, hi: int) -> None:
             _cpu_dense.pursue(
-                T, lo, hi, block, theta, log_partition, by.rank, by.rank_by_expert, by.keys, rule_,
-                memory.tables[0], order, log_likelihood,
+                T, lo, hi, block, theta, log_partition, by.rank, by.rank_by_expert, rule_,
+                new_refinement(by.rank, by.keys, rule_), memory.tables[0], order, log_likelihood,
             )  # fmt: skip
 
         threads.map_rows(smoothed if rule.smoothed else hard, T.shape[1], n_terms, block)

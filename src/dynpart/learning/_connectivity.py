@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
-from scipy.sparse.csgraph import laplacian
-from scipy.special import ive
 
 from dynpart.arrays import copied, is_tensor, like, namespace
-from dynpart.compiled import compiled
 from dynpart.engines import GradientSums, ResponsibilitySums
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 Array = NDArray[np.float64]
 
@@ -93,6 +92,8 @@ def check_connectivity(connectivity: Any, n_features: int) -> sparse.csr_array:
     -------
     csr_array of shape (n_features, n_features)
     """
+    from scipy import sparse
+
     graph = sparse.csr_array(connectivity, dtype=np.float64)
     if graph.shape != (n_features, n_features):
         raise ValueError(
@@ -126,6 +127,12 @@ def diffusion(graph: sparse.csr_array, radius: float) -> Callable[[Array], Array
         Takes and returns an array of shape (n_experts, n_features). Sums over connected variables
         are kept; without edges nothing changes.
     """
+    from scipy import sparse
+    from scipy.sparse.csgraph import laplacian
+    from scipy.special import ive
+
+    from dynpart.learning._expansion import expand
+
     L = sparse.csr_array(laplacian(graph))
     top = 2 * float(graph.sum(axis=1).max(initial=0.0))  # no eigenvalue of L is larger
     if top == 0 or radius == 0:
@@ -154,46 +161,6 @@ def diffusion(graph: sparse.csr_array, radius: float) -> Callable[[Array], Array
         return total.T + 0.0
 
     return diffuse
-
-
-@compiled
-def expand(indptr, indices, data, weight, values):  # type: ignore[no-untyped-def]
-    """Sum of Chebyshev polynomials T_i of a sparse matrix M, each with a weight, times values.
-
-    T_0 = 1, T_1 = M and T_(i+1) = 2 M T_i - T_(i-1). Every step goes over the values once.
-
-    Parameters
-    ----------
-    indptr, indices, data : ndarray
-        The matrix, row by row, of shape (n_features, n_features).
-    weight : ndarray of shape (n_terms,)
-        At least two.
-    values : ndarray of shape (n_experts, n_features)
-
-    Returns
-    -------
-    ndarray of shape (n_experts, n_features)
-    """
-    n_experts, n_features = values.shape
-    last = values.T.copy()
-    total = weight[0] * last
-    current = last
-    product = np.empty(n_experts)
-    for term in range(1, weight.size):
-        # From the second term on, what was the last becomes the next.
-        further = np.empty_like(current) if term == 1 else last
-        for i in range(n_features):
-            product[:] = 0.0
-            for at in range(indptr[i], indptr[i + 1]):
-                factor, j = data[at], indices[at]
-                for k in range(n_experts):
-                    product[k] += factor * current[j, k]
-            for k in range(n_experts):
-                new = product[k] if term == 1 else 2.0 * product[k] - last[i, k]
-                further[i, k] = new
-                total[i, k] += weight[term] * new
-        last, current = current, further
-    return total.T.copy() + 0.0
 
 
 def _sparse_tensor(matrix: sparse.csr_array, values: Any) -> Any:

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
-from dynpart.arrays import namespace, to_numpy
+from dynpart.arrays import log_gamma, namespace, to_numpy
 from dynpart.engines import CodeSummary, Experts, PursuitRule, ResponsibilitySums
 from dynpart.families import Family
 from dynpart.learning._batch import shared, sharpened
@@ -292,5 +291,5 @@ def _log_prior_of_sizes(active: NDArray, sizes: NDArray, max_active: int) -> Arr
     n_experts = active.shape[1]
     k = active.sum(axis=1)
     frequency = (sizes + 0.5) / (sizes.sum() + 0.5 * max_active)
-    ways = gammaln(n_experts + 1) - gammaln(k + 1) - gammaln(n_experts - k + 1)
+    ways = log_gamma(n_experts + 1) - log_gamma(k + 1) - log_gamma(n_experts - k + 1)
     return np.log(frequency[k]) - ways
