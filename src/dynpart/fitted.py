@@ -54,6 +54,7 @@ from dynpart.rows import Rows
 from dynpart.schema import Schema, as_shape
 from dynpart.sources import DTYPES, blocks_of, is_dask_array, is_source
 from dynpart.sparse import as_csr, is_sparse
+from dynpart.stability import JudgesStability
 from dynpart.storage import save
 from dynpart.validation import (
     check_amplitudes,
@@ -75,6 +76,7 @@ class FittedModel(
     DescribesItself,
     ExplainsRows,
     FillsGaps,
+    JudgesStability,
     JudgesTables,
     KeepsExperts,
     ClassNamePrefixFeaturesOutMixin,
@@ -84,7 +86,7 @@ class FittedModel(
 ):
     """The methods of a model that has learnt; see :class:`dynpart.DynamicPartitionModel`."""
 
-    n_experts: int
+    n_experts: int | str
     family: str
     max_active: int | None
     n_active: int | None
@@ -107,6 +109,11 @@ class FittedModel(
     _counted_with: Encoding
     _known_names: NDArray | None = None
     _parameter_constraints: ClassVar[dict]
+
+    @property
+    def n_experts_(self) -> int:
+        """Number of experts that were learnt; AttributeError before a fit."""
+        return len(self.means_)
 
     @property
     def schema_(self) -> Schema:
