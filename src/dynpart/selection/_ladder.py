@@ -127,7 +127,7 @@ class Judge:
         return found
 
     def fitted(self, n_experts: int, least: int) -> tuple[Candidate, int]:
-        """A model learnt from the start, without idle experts, and its floor on active experts."""
+        """A model learnt from the start, without idle experts, and its minimum number of active experts."""
         self.n_largest = max(self.n_largest, n_experts)
         task = self._sized(n_experts)
         shape = (n_experts, task.n_features)
@@ -136,7 +136,7 @@ class Judge:
         usage = to_numpy(codes.summary(n_experts).usage)
         n_used = max(least, int((usage > 0).sum()))
         keep = np.sort(np.argsort(-usage, kind="stable")[:n_used])
-        return self._judged(subset(fit.experts, keep)), fit.adaptation.floor
+        return self._judged(subset(fit.experts, keep)), fit.adaptation.min_active
 
     def relearnt(self, experts: Experts, floor: int) -> Candidate:
         """Experts after the last part of the plan, which looks at all rows."""
