@@ -127,7 +127,7 @@ class Judge:
         return found
 
     def fitted(self, n_experts: int, least: int) -> tuple[Candidate, int]:
-        """A model learnt from the start, without idle experts, and its minimum number of active experts."""
+        """A model learnt from the start, without idle experts, and the minimum of active ones."""
         self.n_largest = max(self.n_largest, n_experts)
         task = self._sized(n_experts)
         shape = (n_experts, task.n_features)
