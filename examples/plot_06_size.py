@@ -2,8 +2,8 @@
 How many experts?
 =================
 
-More experts describe the training rows better, and unseen rows only up to a point. This example
-scores held-back rows over the number of experts, beside the simplest rival: independent columns.
+More experts describe the training rows better, and unseen rows only up to a point. With
+``n_experts="auto"`` the model holds rows back and chooses the number that describes them best.
 """
 
 # %%
@@ -12,43 +12,34 @@ scores held-back rows over the number of experts, beside the simplest rival: ind
 # Images of 5 x 5 pixels, each a few of ten horizontal and vertical bars. Ten is the true number of
 # parts, and one more expert is needed for what no bar covers.
 
-import warnings
-
-import numpy as np
-from matplotlib.figure import Figure
-from sklearn.exceptions import ConvergenceWarning
-
 from dynpart import DynamicPartitionModel
 from dynpart.datasets import make_bars
+from dynpart.plotting import plot_selection, plot_stability
 
-bars = make_bars(5, 900, random_state=0)
-train, held_back = bars[:600], bars[600:]
-
-# %%
-# Score each size on rows that were not learnt from
-# -------------------------------------------------
-# ``score`` is log P(x | h) + log P(h) in nats per row; minus that, in bits, is a code length. A fit
-# warns when experts are never used. Here that is no surprise.
-
-warnings.simplefilter("ignore", ConvergenceWarning)
-sizes = [2, 4, 6, 8, 10, 12, 16]
-bits = []
-for n_experts in sizes:
-    model = DynamicPartitionModel(n_experts, random_state=0).fit(train)
-    bits.append(-model.score(held_back) / np.log(2))
-    print(f"{n_experts:>2} experts: {bits[-1]:.1f} bits a row")
-
-frequency = (train.sum(axis=0) + 0.5) / (len(train) + 1)
-columns = -np.where(held_back, np.log2(frequency), np.log2(1 - frequency)).sum(axis=1).mean()
-print(f"independent columns: {columns:.1f} bits a row")
+bars = make_bars(5, 600, random_state=0)
+model = DynamicPartitionModel(n_experts="auto", random_state=0).fit(bars)
+print(model.selection_)
 
 # %%
 # The curve falls until the experts suffice
 # -----------------------------------------
+# The lines are the rivals: each column on its own, and a mixture with as many components.
 
-figure = Figure(figsize=(6, 3.5), layout="constrained")
-axes = figure.add_subplot()
-axes.plot(sizes, bits, marker="o", label="dynpart")
-axes.axhline(columns, linestyle="--", color="gray", label="independent columns")
-axes.set(xlabel="experts", ylabel="bits per held-back row", xticks=sizes, ylim=(0, None))
-axes.legend()
+plot_selection(model)
+
+# %%
+# The numbers behind it
+# ---------------------
+# ``nats`` is the mean of log P(x | h) + log P(h) over the rows that were held back.
+
+for size in model.selection_.tried:
+    print(f"{size.n_experts:>2} experts: {size.nats:7.2f} nats, {size.mean_active:.1f} active")
+
+# %%
+# Would other rows give the same experts?
+# ---------------------------------------
+# Stability learns from bootstrap samples and counts how often each expert is found again.
+
+model.stability(bars, n_bootstraps=3, random_state=0)
+print(model.stability_)
+plot_stability(model)

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import validate_data
 
 from dynpart.arrays import like
+from dynpart.baseline import beside_columns
 from dynpart.encoding import Encoding, book_of_rows
 from dynpart.fitted import FittedModel
 from dynpart.learning import COUNTED_ROWS, activation_probabilities
@@ -63,12 +64,15 @@ class CountedModel(FittedModel):
             rows = data.engine.take(rows, np.arange(COUNTED_ROWS) * n_rows // COUNTED_ROWS)
             n_rows = COUNTED_ROWS
         codes, prior = encoding.counted(data.engine, rows, experts)
-        probabilities = activation_probabilities(codes.summary(self.n_experts).to_numpy())
+        probabilities = activation_probabilities(codes.summary(self.n_experts_).to_numpy())
         self.__dict__.update(
             activation_probabilities_=like(probabilities, self.means_),
             prior_=prior,
             _book=book_of_rows(data.engine, rows, n_rows, codes, experts, encoding, prior),
             _counted_with=encoding,
+            baseline_=beside_columns(
+                data.engine, rows, n_rows, codes, experts, encoding, prior, self._usual_eta()
+            ),
         )
         return self
 

@@ -65,7 +65,7 @@ def describe(
     return DemoRow(
         data,
         len(X),
-        model.n_experts,
+        model.n_experts_,
         float(H.sum(axis=1).mean()),
         float(wrong.mean()),
         -model.score(X) / math.log(2),

@@ -15,6 +15,7 @@ from dynpart.arrays import row_blocks, to_numpy
 from dynpart.composition import compose_hard, owners
 from dynpart.naming import opinion_in_words, percent, value_in_words
 from dynpart.opinions import Opinions, usual_parameters
+from dynpart.stability import LEGEND
 
 if TYPE_CHECKING:
     from dynpart.schema import Schema
@@ -81,6 +82,8 @@ class ExpertSummary:
         The same rows by their numbers.
     together, apart : tuple of Company
         Experts that are active in the same rows more, or less, often than by chance.
+    stability : str or None
+        How often it is found again in other samples, in words; None if nobody has asked.
     """
 
     expert: int
@@ -91,6 +94,7 @@ class ExpertSummary:
     typical_rows: tuple[int, ...]
     together: tuple[Company, ...]
     apart: tuple[Company, ...]
+    stability: str | None = None
 
 
 @dataclass(frozen=True)
@@ -171,6 +175,7 @@ class Description:
                 "typical": "; ".join(one.typical),
                 "together": "; ".join(other.name for other in one.together),
                 "apart": "; ".join(other.name for other in one.apart),
+                **({} if one.stability is None else {"stability": one.stability}),
             }
             for one in self.experts
         ]
@@ -193,6 +198,9 @@ class Description:
         if len(self.types) > 1:
             told += ["", "Types of rows, by the experts that come together in them:"]
             told += [f"   {percent(kind.share):>4}  {type_in_words(kind)}" for kind in self.types]
+        if any(one.stability is not None for one in self.experts):
+            told += ["", "Stability, in samples of as many rows drawn anew:"]
+            told += [f"   {mark}: {meaning}" for mark, meaning in LEGEND.items()]
         return told
 
     def __str__(self) -> str:
@@ -238,6 +246,8 @@ class Description:
 def _lists(one: ExpertSummary) -> list[tuple[str, str]]:
     """What is said in lists of an expert: its rows and its company."""
     told = [("typical", ", ".join(one.typical))] if one.typical else []
+    if one.stability is not None:
+        told.insert(0, ("stability", one.stability))
     for title, others in (("often with", one.together), ("rarely with", one.apart)):
         if others:
             told.append((title, "; ".join(other.name for other in others)))
@@ -382,6 +392,7 @@ class DescribesItself:
             related = _correlation(book.codes, book.counts)
         else:
             related = np.zeros((n_experts, n_experts))
+        stability = getattr(self, "stability_", None)
         experts = tuple(
             ExpertSummary(
                 k,
@@ -391,6 +402,7 @@ class DescribesItself:
                 tuple(called[n] for n in typical[k]),
                 typical[k],
                 *_company(related[k], names, k),
+                None if stability is None else stability.words(k),
             )
             for k in np.argsort(-share, kind="stable").tolist()
         )

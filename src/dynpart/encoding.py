@@ -155,7 +155,13 @@ class Encoding:
         return experts if self.criterion == "likelihood" else experts.equally_sure()
 
     def counted(
-        self, engine: Engine, rows: Any, experts: Experts, codes: Codes | None = None
+        self,
+        engine: Engine,
+        rows: Any,
+        experts: Experts,
+        codes: Codes | None = None,
+        *,
+        rounds: int = ROUNDS,
     ) -> tuple[Any, CodePrior]:
         """Codes of rows and the prior over codes, which know of each other.
 
@@ -170,6 +176,8 @@ class Encoding:
         experts : Experts
         codes : Codes, optional
             Of the rows, found by their likelihood alone, where known.
+        rounds : int, default=2
+            How often codes are chosen under the prior of the codes before.
 
         Returns
         -------
@@ -180,7 +188,7 @@ class Encoding:
         if codes is None or encoders is not experts:
             codes = pursue(engine, rows, encoders, self.rule(shape))
         prior = self.fitted_prior(codes, experts.n_experts)
-        for _ in range(ROUNDS if self.is_joint else 0):
+        for _ in range(rounds if self.is_joint else 0):
             codes = pursue(engine, rows, encoders, self.rule(shape, prior))
             prior = self.fitted_prior(codes, experts.n_experts)
         return codes, prior

@@ -53,6 +53,7 @@ from dynpart.pursuits import pursue
 from dynpart.rows import Rows
 from dynpart.sources import DTYPES, blocks_of, is_dask_array, is_source
 from dynpart.sparse import as_csr, is_sparse
+from dynpart.stability import JudgesStability
 from dynpart.storage import save
 from dynpart.validation import (
     check_amplitudes,
@@ -74,6 +75,7 @@ class FittedModel(
     DescribesItself,
     ExplainsRows,
     FillsGaps,
+    JudgesStability,
     JudgesTables,
     KeepsExperts,
     ClassNamePrefixFeaturesOutMixin,
@@ -83,7 +85,7 @@ class FittedModel(
 ):
     """The methods of a model that has learnt; see :class:`dynpart.DynamicPartitionModel`."""
 
-    n_experts: int
+    n_experts: int | str
     family: str
     max_active: int | None
     n_active: int | None
@@ -105,6 +107,11 @@ class FittedModel(
     n_features_in_: int
     _counted_with: Encoding
     _parameter_constraints: ClassVar[dict]
+
+    @property
+    def n_experts_(self) -> int:
+        """Number of experts that were learnt; AttributeError before a fit."""
+        return len(self.means_)
 
     def on_numbers(self) -> Self:
         """The same model for tables of numbers: levels by their indices, columns by their places.

@@ -38,15 +38,18 @@ DATES = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.tim
 # ------------------------------------------------------------------------------- parameters
 
 
-def check_limits(n_experts: int, *, n_active: int | None, max_active: int | None) -> None:
-    """Raise ValueError if more experts are asked active than exist, or in two ways at once."""
+def check_limits(n_experts: int | str, *, n_active: int | None, max_active: int | None) -> None:
+    """Raise ValueError if more experts are asked active than exist, or in two ways at once.
+
+    Where the number of experts is not known yet ("auto"), there will be as many as that.
+    """
     if n_active is not None and max_active is not None:
         raise ValueError(
             "n_active and max_active exclude each other, got "
             f"n_active={n_active} and max_active={max_active}"
         )
     for name, value in (("n_active", n_active), ("max_active", max_active)):
-        if value is not None and value > n_experts:
+        if value is not None and not isinstance(n_experts, str) and value > n_experts:
             raise ValueError(f"{name} must be at most n_experts={n_experts}, got {name}={value}")
 
 
@@ -56,9 +59,9 @@ def check_count(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
 
 
-def check_fitted_number(n_experts: int, n_fitted: int) -> None:
+def check_fitted_number(n_experts: int | str, n_fitted: int) -> None:
     """Raise ValueError if another number of experts is asked for than was learnt."""
-    if n_experts != n_fitted:
+    if n_experts not in (n_fitted, "auto"):
         raise ValueError(
             f"n_experts={n_experts} was set after {n_fitted} experts were learnt: fit the model "
             f"anew, or set n_experts={n_fitted} again"

@@ -1,6 +1,7 @@
 """What goes into the page is escaped, complete and no larger than it has to be."""
 
 import json
+import pickle
 
 import numpy as np
 import pytest
@@ -92,3 +93,28 @@ def test_reports_are_not_overwritten_unasked(pairs, tmp_path):
     with pytest.raises(FileExistsError):
         write_report(model, X, path)
     write_report(model, X, path, overwrite=True)
+
+
+def test_judgements_travel_as_the_model_keeps_them(pairs):
+    from dynpart.selection import Selection, TriedSize
+    from dynpart.stability import LEGEND, Stability
+
+    model, X = pairs
+    data = content(report_html(model, X))
+    assert data["selection"] is data["stability"] is None
+    assert data["savedBits"] == pytest.approx(model.baseline_.saved_bits, abs=1e-4)
+    tried = (TriedSize(2, -8.0, 0.3, 1.0), TriedSize(6, -5.0, 0.0, 1.5))
+    twin = pickle.loads(pickle.dumps(model))
+    twin.selection_ = Selection(6, tried, -9.0, None, 80, 20, 12, 1)
+    twin.stability_ = Stability(4, (4, 4, 3, 2, 1, 0), (0.9,) * 6, (), ())
+    data = content(report_html(twin, X))
+    assert data["selection"]["sizes"] == [2, 6]
+    np.testing.assert_allclose(data["selection"]["bits"], np.array([8, 5]) / np.log(2), atol=1e-4)
+    assert data["selection"]["mixture"] is None
+    assert data["stability"]["marks"] == [twin.stability_.mark(k) for k in range(6)]
+    assert data["stability"]["words"] == [twin.stability_.words(k) for k in range(6)]
+    assert data["stability"]["legend"] == LEGEND
+
+
+def content(page):
+    return json.loads(page.split('id="data">')[1].split("</script>")[0])

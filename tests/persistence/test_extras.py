@@ -237,3 +237,70 @@ def test_what_cannot_be_restored_is_said_where_load_was_called(tmp_path):
     with pytest.warns(UserWarning, match="random_state.*cannot be restored") as said:
         load(tmp_path / "m")
     assert [warning.filename for warning in said] == [__file__]
+
+
+JUDGEMENTS = {
+    "selection": {
+        "n_experts": 4,
+        "tried": [{"n_experts": 4, "nats": -3.0, "error": 0.0, "mean_active": 2.0}],
+        "columns": -4.0,
+        "mixture": None,
+        "n_rows": 16,
+        "n_held_back": 4,
+        "n_largest": 12,
+        "n_turns": 1,
+    },
+    "stability": {
+        "n_bootstraps": 3,
+        "found": [3, 3, 2, 0],
+        "agreement": [1.0, 0.9, 0.7, 0.1],
+        "always_on": [0],
+        "duplicates": [[1, 3]],
+    },
+    "baseline": {"nats": -3.0, "columns": -4.0, "n_rows": 20},
+}
+
+
+@pytest.mark.parametrize("entry", JUDGEMENTS)
+def test_judgements_are_kept(tmp_path, forge, entry):
+    save(fitted(), tmp_path / "m")
+    forge(tmp_path / "m", meta={entry: JUDGEMENTS[entry]})
+    back = load(tmp_path / "m")
+    found = getattr(back, f"{entry}_")
+    save(back, tmp_path / "again")
+    assert getattr(load(tmp_path / "again"), f"{entry}_") == found
+
+
+@pytest.mark.parametrize(
+    ("entry", "change"),
+    [
+        ("selection", {"n_experts": 5}),
+        ("selection", {"tried": []}),
+        ("selection", {"tried": [{"n_experts": 4}]}),
+        ("selection", {"columns": "x"}),
+        ("selection", {"n_rows": -1}),
+        ("selection", {"more": 1}),
+        ("stability", {"found": [3, 3, 2]}),
+        ("stability", {"found": [9, 0, 0, 0]}),
+        ("stability", {"agreement": [2, 0, 0, 0]}),
+        ("stability", {"duplicates": [[3, 1]]}),
+        ("stability", {"always_on": [4]}),
+        ("stability", {"n_bootstraps": 0}),
+        ("baseline", {"nats": None}),
+        ("baseline", {"n_rows": 0}),
+    ],
+)
+def test_forged_judgements_are_refused(tmp_path, forge, entry, change):
+    save(fitted(), tmp_path / "m")
+    forge(tmp_path / "m", meta={entry: JUDGEMENTS[entry] | change})
+    with pytest.raises(ModelFileError, match=entry):
+        load(tmp_path / "m")
+
+
+@pytest.mark.parametrize("entry", JUDGEMENTS)
+def test_what_is_no_judgement_is_refused(tmp_path, forge, entry):
+    save(fitted(), tmp_path / "m")
+    for value in (3, [], "x"):
+        forge(tmp_path / "m", meta={entry: value})
+        with pytest.raises(ModelFileError, match=entry):
+            load(tmp_path / "m")

@@ -37,6 +37,11 @@ def whole(least: int | None = None) -> Callable[[Any], int]:
     return integer
 
 
+def whole_or_auto(text: Any) -> int | str:
+    """Parser of numbers of experts."""
+    return "auto" if str(text) == "auto" else whole(1)(text)
+
+
 class UnknownLevels(StrEnum):
     """What becomes of levels that a model does not know."""
 

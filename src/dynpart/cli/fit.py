@@ -24,6 +24,7 @@ from dynpart.cli._shared import (
     Size,
     Unknown,
     whole,
+    whole_or_auto,
 )
 
 if TYPE_CHECKING:
@@ -76,7 +77,14 @@ def command(
         Path, typer.Option("--output", "-o", metavar="FILE", help="The model file to write.")
     ],
     n_experts: Annotated[
-        int, typer.Option("--experts", "-k", parser=whole(1), help="Experts to learn.")
+        Any,
+        typer.Option(
+            "--experts",
+            "-k",
+            parser=whole_or_auto,
+            metavar="NUMBER|auto",
+            help="Experts to learn; auto chooses how many by rows that are held back.",
+        ),
     ] = 10,
     family: Annotated[
         FamilyName, typer.Option(help="Kind of values; auto takes bernoulli for 0/1 data.")
@@ -109,6 +117,14 @@ def command(
     neighbours: Annotated[
         bool, typer.Option("--neighbours", help="Images: let pixels learn with those beside them.")
     ] = False,
+    stability: Annotated[
+        int | None,
+        typer.Option(
+            "--stability",
+            parser=whole(1),
+            help="Learn from so many bootstrap samples, too: which experts are found again?",
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(parser=whole(0), help="Same seed, same model.")] = 0,
     array: ArrayName = None,
     keep: Keep = None,
@@ -164,7 +180,7 @@ def command(
 
     `dynpart fit sites.csv -k 20 -o sites.dynpart`
 
-    `dynpart fit zoo.csv -k 8 --categorical legs -o zoo.dynpart`
+    `dynpart fit zoo.csv -k auto --categorical legs --stability 20 -o zoo.dynpart`
 
     `dynpart fit silhouettes/ --size 100x100 -k 50 --neighbours -o shapes.dynpart`
 
@@ -197,7 +213,7 @@ def command(
     said = said_kinds(data, table, kinds)
     table, others = variables_of(table, said)
     held_out = None if valid is None else _read_valid(valid, content, table, weight)
-    _check_memory(n_experts, table)
+    _check_memory(1 if n_experts == "auto" else n_experts, table)
     model = DynamicPartitionModel(
         n_experts,
         family=str(family),
@@ -227,13 +243,17 @@ def command(
     model.verbose = 0
     if table.image_shape is not None:
         model.image_shape_ = table.image_shape
+    if stability is not None:
+        model.stability(rows, stability, random_state=seed, **_weighted(weights))
     save(model, output, overwrite=force)
     checkpoint.unlink(missing_ok=True)
     if not quiet:
         say(_found(model, table, weights, data, output))
+        if stability is not None:
+            say(f"Stability: {model.stability_}. Marks are explained by: dynpart describe")
     if verbose:
         n_rows, n_features = table.values.shape
-        say(f"{output}: {n_experts} {model.family_.name} experts, learnt in {seconds:.1f} s")
+        say(f"{output}: {model.n_experts_} {model.family_.name} experts, learnt in {seconds:.1f} s")
         say(f"  {data}: {_judged(model, table, weights)} ({n_rows} rows of {n_features} variables)")
     if held_out is not None and valid is not None:
         held, held_weights = held_out
@@ -380,7 +400,7 @@ def _found(
 
     codes = nameless(model).transform(table.values)
     per_row = np.average(codes.sum(axis=1), weights=weights)
-    experts = f"{model.n_experts} experts" if model.n_experts > 1 else "One expert"
+    experts = f"{model.n_experts_} experts" if model.n_experts_ > 1 else "One expert"
     n_rows, n_features = table.values.shape
     unit = "variables" if table.image_shape is None else "pixels"
     model_file, rows = shlex.quote(str(output)), shlex.quote(data)

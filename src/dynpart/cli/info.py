@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from typing import Annotated, Any
 
 import typer
@@ -56,7 +57,7 @@ def _facts(fitted: Any, n_bytes: int) -> dict[str, Any]:
     last = fitted.history_[-1] if fitted.history_ else None
     facts = {
         "family": fitted.family_.name,
-        "n_experts": fitted.n_experts,
+        "n_experts": fitted.n_experts_,
         "n_variables": fitted.n_features_in_,
         "image_shape": schema.to_json()["image_shape"],
         "names": schema.to_json()["names"],
@@ -67,6 +68,9 @@ def _facts(fitted: Any, n_bytes: int) -> dict[str, Any]:
         "prior": _prior(fitted),
         "types": _types(fitted),
         "n_iterations": fitted.n_iter_,
+        "baseline": _baseline(fitted),
+        "selection": _selection(fitted),
+        "stability": _stability(fitted),
         "nats_a_row": None if last is None else round(float(last.joint), 3),
         "rows_in_last_iteration": None if last is None else last.n_rows,
         "parameters": _changed(fitted),
@@ -104,6 +108,34 @@ def _types(fitted: Any) -> list[dict[str, Any]] | None:
     return [dataclasses.asdict(kind) for kind in types] if len(types) > 1 else None
 
 
+def _baseline(fitted: Any) -> dict[str, float] | None:
+    """Bits a training row takes with the model, and column by column."""
+    found = getattr(fitted, "baseline_", None)
+    if found is None:
+        return None
+    bits, columns = (-nats / math.log(2) for nats in (found.nats, found.columns))
+    return {
+        "bits_a_row": round(bits, 2),
+        "independent_columns": round(columns, 2),
+        "saved": round(columns - bits, 2),
+    }
+
+
+def _selection(fitted: Any) -> dict[str, Any] | None:
+    """How the number of experts was chosen, where it was."""
+    found = getattr(fitted, "selection_", None)
+    return None if found is None else {"words": str(found), **dataclasses.asdict(found)}
+
+
+def _stability(fitted: Any) -> dict[str, Any] | None:
+    """How often each expert was found again, where that was asked."""
+    found = getattr(fitted, "stability_", None)
+    if found is None:
+        return None
+    words = [found.words(k) for k in range(len(found.found))]
+    return {"words": str(found), **dataclasses.asdict(found), "experts": words}
+
+
 def _changed(fitted: Any) -> dict[str, Any]:
     """Parameters that differ from their defaults; objects by their description."""
     usual = type(fitted)().get_params(deep=False)
@@ -125,9 +157,21 @@ def _variable(item: Any) -> str:
 
 def _lines_of(name: str, value: Any) -> list[str]:
     """A fact in one line; experts and types of rows one a line, since names have commas."""
-    from dynpart.describing import RowTypeSummary, type_in_words
+    from dynpart.describing import RowTypeSummary, saving_in_words, type_in_words
     from dynpart.naming import percent
+    from dynpart.stability import LEGEND
 
+    if name == "baseline":
+        return [
+            f"{value['bits_a_row']} bits a training row, {value['independent_columns']} column by "
+            f"column: {saving_in_words(value['saved'])}"
+        ]
+    if name == "selection":
+        return [value["words"]]
+    if name == "stability":
+        told = [f"{k}  {expert}" for k, expert in enumerate(value["experts"])]
+        legend = [f"{mark}: {meaning}" for mark, meaning in LEGEND.items()]
+        return [value["words"], *told[:MOST_LINES], *legend]
     if name == "experts":
         lines = [f"{k}  {expert}" for k, expert in enumerate(value)]
     elif name == "types":

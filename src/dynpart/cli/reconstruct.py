@@ -114,7 +114,7 @@ def _codes(
     from dynpart.naming import expert_of_column
     from dynpart.tables.gaps import refuse_gaps
 
-    experts = [f"expert{k}" for k in range(fitted.n_experts)]
+    experts = [f"expert{k}" for k in range(fitted.n_experts_)]
     if given or data.endswith(TABLES):
         table = content.read(data)
         if table.names is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any
@@ -12,10 +13,12 @@ from numpy.typing import NDArray
 from dynpart.composition import expertise_ranks
 from dynpart.explorer._arrays import packed_array, scaled_array
 from dynpart.explorer._tables import CARD_OPINIONS, by_column, table_content
+from dynpart.stability import LEGEND
 
 if TYPE_CHECKING:
     from dynpart.describing import Description
     from dynpart.estimator import DynamicPartitionModel
+    from dynpart.selection import Selection
 
 EXACT_VALUES = 300_000
 """Up to so many numbers per array travel as float32, more as 16-bit integers."""
@@ -81,7 +84,7 @@ def pack(
         "family": model.family_.name,
         "levels": model.family_.n_levels,
         "normal": model.family_.is_normal,
-        "experts": model.n_experts,
+        "experts": model.n_experts_,
         "expertNames": _named(model, names).expert_names_,
         "variables": model.n_features_in_,
         "image": None if image_shape is None else [int(length) for length in image_shape],
@@ -104,6 +107,7 @@ def pack(
         "likelihoods": [_finite(path) for path in story.log_likelihood],
         "objective": _finite(model.objective_history_),
         "active": _finite([record.mean_active for record in model.history_]),
+        **_judgements(model),
     }
     if model.family_.n_levels is None:
         content["variances"] = _numbers(model.variances_)
@@ -112,6 +116,40 @@ def pack(
     if by is not None:
         content["by"] = by_column(codes, by, by_name)
     return content
+
+
+def _judgements(model: DynamicPartitionModel) -> dict[str, Any]:
+    """What is known of how good the model is; None where nobody has asked.
+
+    Bits that it saves on training rows, how its size was chosen, and the stability of experts.
+    """
+    baseline, chosen, found = (
+        getattr(model, name, None) for name in ("baseline_", "selection_", "stability_")
+    )
+    return {
+        "savedBits": None if baseline is None else round(baseline.saved_bits, 4),
+        "selection": None if chosen is None else _selection(chosen),
+        "stability": None
+        if found is None
+        else {
+            "marks": [found.mark(k) for k in range(len(found.found))],
+            "words": [found.words(k) for k in range(len(found.found))],
+            "legend": LEGEND,
+        },
+    }
+
+
+def _selection(chosen: Selection) -> dict[str, Any]:
+    """Bits of held-back rows by number of experts, and the baselines."""
+    bits = -np.array([one.nats for one in chosen.tried]) / math.log(2)
+    return {
+        "sizes": [one.n_experts for one in chosen.tried],
+        "bits": _finite(bits),
+        "chosen": chosen.n_experts,
+        "columns": round(-chosen.columns / math.log(2), 4),
+        "mixture": None if chosen.mixture is None else round(-chosen.mixture / math.log(2), 4),
+        "words": str(chosen),
+    }
 
 
 def _named(model: DynamicPartitionModel, names: Sequence[str] | None) -> DynamicPartitionModel:
@@ -183,7 +221,7 @@ def _samples(
 
 def _ranks(model: DynamicPartitionModel) -> dict[str, Any]:
     ranks = expertise_ranks(np.log2(model.expertise_))
-    return packed_array(ranks.astype(np.uint8 if model.n_experts <= 256 else np.uint16))
+    return packed_array(ranks.astype(np.uint8 if model.n_experts_ <= 256 else np.uint16))
 
 
 def _together(codes: NDArray[np.uint8]) -> dict[str, Any] | None:

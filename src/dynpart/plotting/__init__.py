@@ -9,6 +9,7 @@ are drawn side by side with their names, experts with theirs, each in the same c
 What was not observed (NaN) is marked, and a legend says so.
 """
 
+from dynpart.plotting.choices import plot_selection, plot_stability
 from dynpart.plotting.codes import plot_pursuit, plot_reconstructions
 from dynpart.plotting.experts import plot_experts, plot_templates, plot_training
 from dynpart.plotting.history import plot_history
@@ -24,6 +25,8 @@ __all__ = [
     "plot_partition",
     "plot_pursuit",
     "plot_reconstructions",
+    "plot_selection",
+    "plot_stability",
     "plot_supports",
     "plot_templates",
     "plot_training",

@@ -1,6 +1,6 @@
 """Parts of a model file that not every model has: a graph, moments, the code book, the adaptation,
-a stream, names that people gave to experts, how activations were counted if parameters have changed
-since.
+a stream, names that people gave to experts, how the model was judged, how activations were counted
+if parameters have changed since.
 
 Each is written if the model has it and read if the file has it, with checks of its own.
 """
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dynpart.storage._choices import pack_choices, unpack_choices
 from dynpart.storage._container import ModelFileError, plain
 from dynpart.storage._history import LONGEST
 from dynpart.storage._numbers import MOST_ROWS, is_count, is_real
@@ -68,7 +69,7 @@ def pack_extras(model: BaseEstimator) -> tuple[dict[str, Any], Arrays]:
     counted = getattr(model, "_counted_with", None)
     if counted is not None and counted != Encoding.of(model):
         meta["counted_with"] = plain(dataclasses.asdict(counted))
-    return meta, arrays
+    return meta | pack_choices(model), arrays
 
 
 def graph_arrays(connectivity: Any) -> tuple[NDArray[Any], ...] | None:
@@ -101,6 +102,7 @@ def unpack_extras(
         model.adaptation_ = _adaptation(path, meta["adaptation"])
     if meta.get("expert_names") is not None:
         model._given_names = _expert_names(path, meta["expert_names"], n_experts)
+    unpack_choices(path, model, meta)
     model._counted_with = _counted_with(path, model, meta.get("counted_with"))
 
 

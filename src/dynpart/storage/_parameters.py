@@ -88,10 +88,10 @@ def unfitted(path: Any, kind: type[BaseEstimator], meta: Mapping[str, Any]) -> B
     try:
         model = kind(**parameters)
         model._validate_params()
-        check_limits(model.n_experts, n_active=model.n_active, max_active=model.max_active)
+        check_limits(meta["n_experts"], n_active=model.n_active, max_active=model.max_active)
     except (ValueError, TypeError) as error:
         raise ModelFileError(f"{path} holds invalid parameters: {error}") from error
-    if model.n_experts != meta["n_experts"]:
+    if model.n_experts not in (meta["n_experts"], "auto"):
         raise ModelFileError(f"{path} contradicts itself on the number of experts")
     return model
 

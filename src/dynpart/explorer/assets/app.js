@@ -40,7 +40,13 @@ function buildFacts() {
     shape,
     `${raw.rows.toLocaleString("en")} row${raw.rows === 1 ? "" : "s"}`,
     `${perRow.toFixed(1)} experts a row`,
+    ...(raw.savedBits === null ? [] : [savedText(raw.savedBits)]),
   ].join(" · ");
+}
+
+function savedText(bits) {
+  const columns = isImage ? "pixel by pixel" : "column by column";
+  return `${tidy(Math.abs(bits))} bits a training row ${bits >= 0 ? "saved" : "lost"} beside telling it ${columns}`;
 }
 
 const KEYS = [

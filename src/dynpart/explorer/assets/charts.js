@@ -72,7 +72,34 @@ function barChart(title, words, values, xLabel, className, describe) {
   });
 }
 
+// Bits of held-back rows over the number of experts, with the baselines as lines.
+function selectionChart() {
+  if (!raw.selection) return;
+  const { sizes, bits, chosen, columns, mixture, words } = raw.selection;
+  const drawing = frame("How many experts: bits per held-back row", words, "experts");
+  const all = [...bits, columns, ...(mixture === null ? [] : [mixture])];
+  const margin = 0.12 * (Math.max(...all) - Math.min(...all)) || 1;
+  const y = yAxis(drawing, Math.min(...all) - margin, Math.max(...all) + margin);
+  const [first, last] = [sizes[0], sizes[sizes.length - 1]];
+  const x = (size) => PAD.left + 8 + ((size - first) / (last - first || 1)) * (WIDTH - PAD.left - PAD.right - 16);
+  const level = (value, name) =>
+    drawing.append(
+      svg("line", { x1: PAD.left, x2: WIDTH - PAD.right, y1: y(value), y2: y(value), class: "level" }),
+      svg("text", { x: WIDTH - PAD.right, y: y(value) - 4, "text-anchor": "end", text: name }),
+    );
+  level(columns, "independent columns");
+  if (mixture !== null) level(mixture, "mixture of as many");
+  drawing.append(svg("polyline", { points: sizes.map((size, i) => `${x(size).toFixed(1)},${y(bits[i]).toFixed(1)}`).join(" "), class: "curve c1" }));
+  const at = sizes.indexOf(chosen);
+  drawing.append(
+    svg("circle", { cx: x(chosen), cy: y(bits[at]), r: 4, class: "end c1" }),
+    svg("text", { x: x(chosen), y: y(bits[at]) + 16, "text-anchor": "middle", class: "value", text: `${chosen} chosen` }),
+    svg("text", { x: x(first), y: HEIGHT - 6, "text-anchor": "middle", text: `${first}` }),
+  );
+}
+
 function buildCharts() {
+  selectionChart();
   const objective = isImage ? raw.objective : raw.objective.map((nats) => nats / Math.LN2);
   const title = isImage ? "Objective: mean log P(x, h)" : "How likely a row is, while learning";
   lineChart(title, objective, isImage ? "nats" : "bits", "c1");

@@ -22,7 +22,7 @@ function openDetail(k) {
       el("h2", { id: "detail-title", text: expertName(k) }),
       el("button", { type: "button", class: "quiet", "aria-label": "Close", text: "✕", onclick: () => dialog.close() }),
     ),
-    el("p", { class: "note", text: `Expert ${k}, active in ${percent(share)} of ${plural(raw.rows, "row")}.` }),
+    el("p", { class: "note", text: `Expert ${k}, active in ${percent(share)} of ${plural(raw.rows, "row")}.${raw.stability ? ` Stability: ${raw.stability.words[k]}.` : ""}` }),
     el("button", {
       type: "button",
       class: "primary",

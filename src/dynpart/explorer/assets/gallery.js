@@ -24,6 +24,7 @@ function buildGallery() {
   byId("experts-note").textContent = isImage
     ? "Left: the expert's opinion of every pixel. Right: its level of expertise there. The bar says how often it is active. A click shows more, the plus adds it to the mix above."
     : "What each expert says of the variables that tell it apart: the bar is how sure it is, the mark how often that is so in all rows. A click shows more.";
+  stabilityLegend();
   if (!isImage) sort.value = "used";
   const box = byId("gallery");
   for (let k = 0; k < K; k++) {
@@ -67,6 +68,7 @@ function expertCard(k) {
     { class: "card", "data-expert": k },
     face,
     isImage ? el("span", { class: "card-place", text: expertName(k) }) : cardCompany(k),
+    stabilityMark(k),
     el(
       "div",
       { class: "card-foot" },
@@ -82,6 +84,21 @@ function expertCard(k) {
       }),
     ),
   );
+}
+
+// How often the expert is found again in other samples: a mark, with all words for a pointer.
+function stabilityMark(k) {
+  if (!raw.stability) return "";
+  const mark = raw.stability.marks[k];
+  return el("span", { class: `stability ${mark.replace(" ", "-")}`, title: raw.stability.words[k], text: isImage ? mark : raw.stability.words[k] });
+}
+
+function stabilityLegend() {
+  if (!raw.stability) return;
+  const items = Object.entries(raw.stability.legend).map(([mark, words]) =>
+    el("li", {}, el("span", { class: `stability ${mark.replace(" ", "-")}`, text: mark }), ` ${words}`),
+  );
+  byId("experts-note").after(el("ul", { class: "note legend", "aria-label": "Marks of stability" }, ...items));
 }
 
 function colorDots() {

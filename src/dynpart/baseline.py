@@ -1,0 +1,94 @@
+"""The baseline: what rows cost if every column stood for itself, beside what they cost now."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynpart.arrays import to_numpy
+from dynpart.encoding import Encoding, log_likelihood
+from dynpart.engines import Engine, Experts, PursuitRule
+from dynpart.prior import CodePrior
+from dynpart.pursuits import pursue
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """How likely training rows are to a model, and to independent columns.
+
+    Attributes
+    ----------
+    nats : float
+        Mean log P(x | h) + log P(h) of training rows, in nats a row.
+    columns : float
+        Mean log-likelihood of the same rows if every column stood for itself.
+    n_rows : int
+        Rows, each counted as often as it weighs: all training rows, or 10,000 of them.
+    """
+
+    nats: float
+    columns: float
+    n_rows: int
+
+    @property
+    def saved_bits(self) -> float:
+        """Bits a row that the model saves; negative if columns on their own do better."""
+        return (self.nats - self.columns) / math.log(2)
+
+
+def beside_columns(
+    engine: Engine,
+    rows: Any,
+    n_rows: int,
+    codes: Any,
+    experts: Experts,
+    encoding: Encoding,
+    prior: CodePrior,
+    usual: NDArray[np.float64],
+) -> Baseline:
+    """What experts make of rows, beside independent columns.
+
+    Parameters
+    ----------
+    engine : Engine
+    rows : object
+        `n_rows` rows in the engine's hands.
+    n_rows : int
+    codes : Codes
+        Of these rows, to which the prior was fitted; with a prior that has a say in the search rows
+        are encoded once more, as they will be from now on.
+    experts : Experts
+    encoding : Encoding
+        How rows are encoded.
+    prior : CodePrior
+    usual : ndarray of shape (n_statistics, 1, n_features)
+        Mean parameters of independent columns, those of all training rows.
+
+    Returns
+    -------
+    Baseline
+    """
+    family = experts.family.like(np.empty(0))
+    alone = Experts(family, usual, np.zeros((1, usual.shape[2]))).like(experts.eta)
+    by_columns = engine.pursue(rows, alone, PursuitRule(1, 1, np.zeros(1)))
+    columns = by_columns.summary(1).to_numpy()
+    if encoding.is_joint:
+        rule = encoding.rule(experts.log2_expertise.shape, prior)
+        codes = pursue(engine, rows, encoding.encoders(experts), rule)
+    summary = codes.summary(experts.n_experts).to_numpy()
+    explained = summary.log_likelihood
+    active = to_numpy(codes.active(experts.n_experts))
+    weight = np.ones(len(active)) if codes.weight is None else to_numpy(codes.weight)
+    if encoding.criterion != "likelihood":  # codes know how likely rows are to other experts
+        taken = engine.take(rows, np.arange(n_rows)).to_numpy()
+        explained = float(weight @ log_likelihood(taken, active, experts.like(taken.values)))
+    told = float(weight @ prior.log_prob(active))
+    return Baseline(
+        float((explained + told) / summary.n_rows),
+        float(columns.log_likelihood / columns.n_rows),
+        max(1, round(summary.n_rows)),
+    )

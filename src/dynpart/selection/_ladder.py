@@ -1,0 +1,278 @@
+"""The ladder of sizes: a model with many experts, then fewer and fewer of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynpart.arrays import to_numpy
+from dynpart.encoding import Encoding
+from dynpart.engines import Experts
+from dynpart.learning import LearnerState, Plan, Task, break_ties, fit_experts, iterate
+from dynpart.prior import CodePrior
+from dynpart.pursuits import pursue
+from dynpart.selection._choice import TIE, Curve, chosen, compared, standard_error
+from dynpart.selection._splits import Split
+
+Array = NDArray[np.float64]
+
+FIRST = 12
+"""Experts of the first fit."""
+JUDGED_ROWS = 1000
+"""Training rows that tell which expert is missed least."""
+RATIO = 0.88
+"""Each size that is tried has about this share of the experts of the one before."""
+AT_ONCE = 0.1
+"""Largest share of experts that is dropped before losses are computed anew."""
+SECOND = 0.8
+"""Share of the best size that is learnt from the start, to see whether it is better."""
+CLEARLY = 3.0
+"""Standard errors by which a size is clearly worse."""
+GIVE_UP = 2
+"""Sizes in a row that are clearly worse, after which sizes are halved."""
+NEVER = 1e6
+"""Activation cost, in nats, that no expert earns."""
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """Experts of some number, the prior over their codes, and how they tell held-back rows."""
+
+    experts: Experts
+    prior: CodePrior
+    scores: Array
+    mean_active: float
+
+    @property
+    def n_experts(self) -> int:
+        return self.experts.n_experts
+
+
+class Judge:
+    """Learns models of several sizes from some rows and judges them by the rows held back."""
+
+    def __init__(self, split: Split, plan: Plan, encoding: Encoding, seed: int) -> None:
+        self.split, self.plan, self.encoding, self.seed = split, plan, encoding, seed
+        self.task = split.task
+        self.n_largest = 0
+        rng = np.random.default_rng(seed)
+        self.sample = self.task.draw(rng, JUDGED_ROWS, replace=False)
+
+    def search(self, least: int, most: int, report: Callable[[str], None] | None = None) -> Curve:
+        """Look for the best size, from `least` to `most`: scores of held-back rows by size.
+
+        As long as the largest model is the best one, another with twice as many experts is learnt.
+        Then one that is smaller than the best is learnt from the start: what experts of a large
+        model have become may stand in the way of a small one. It counts if it is clearly better.
+        One expert is independent columns.
+        """
+        found: Curve = {1: (self.columns, 1.0)} if least == 1 else {}
+        least = max(least, min(2, most))
+        n_experts, tried = min(most, max(FIRST, least)), 0
+        while True:
+            found = self._better(found, self.ladder(n_experts, least, tried, report))
+            best = self._best(found)
+            if best < n_experts or n_experts >= most:
+                break
+            tried, n_experts = n_experts, min(2 * n_experts, most)
+        while (smaller := max(least, round(SECOND * best))) < best:
+            again = self.ladder(smaller, least, 0, report)
+            if not self._is_worse(again, self._highest(found), TIE):
+                break
+            found = self._better(found, again)
+            best = self._best(found)
+        return found
+
+    def ladder(
+        self, n_experts: int, least: int, above: int, report: Callable[[str], None] | None = None
+    ) -> Curve:
+        """Scores of held-back rows by size, from `n_experts` down.
+
+        Experts are dropped and the rest goes on learning, while sizes are above a bound. Where they
+        are clearly worse steps are large: then only the shape of the curve is of interest.
+        """
+        candidate, floor = self.fitted(n_experts, least)
+        found: Curve = {}
+        n_worse = 0
+        while True:
+            size = candidate.n_experts
+            found[size] = candidate.scores, candidate.mean_active
+            self._tell(candidate, report)
+            n_worse = n_worse + 1 if self._is_worse(found, candidate.scores) else 0
+            ratio = RATIO if n_worse < GIVE_UP else 0.5
+            size = max(least, min(size - 1, round(ratio * size)))
+            if size >= candidate.n_experts or size <= above:
+                return found
+            candidate = self.relearnt(self.dropped(candidate, size), floor)
+
+    def follow(self, sizes: list[int]) -> Curve:
+        """Scores of held-back rows for these sizes, the largest first.
+
+        A model of which some experts are never active stands for the larger sizes, too.
+        """
+        candidate, floor = self.fitted(sizes[0], min(sizes))
+        found: Curve = {}
+        for size in sizes:
+            if size == 1:
+                found[size] = self.columns, 1.0
+                break
+            if size < candidate.n_experts:
+                candidate = self.relearnt(self.dropped(candidate, size), floor)
+            found[size] = candidate.scores, candidate.mean_active
+        return found
+
+    def fitted(self, n_experts: int, least: int) -> tuple[Candidate, int]:
+        """A model learnt from the start, without idle experts, and the minimum of active ones."""
+        self.n_largest = max(self.n_largest, n_experts)
+        task = self._sized(n_experts)
+        shape = (n_experts, task.n_features)
+        fit = fit_experts(task, self.plan, n_init=1, seed=self.seed, rule=self.encoding.rule(shape))
+        codes, _ = self.encoding.counted(task.engine, self.sample, fit.experts, rounds=1)
+        usage = to_numpy(codes.summary(n_experts).usage)
+        n_used = max(least, int((usage > 0).sum()))
+        keep = np.sort(np.argsort(-usage, kind="stable")[:n_used])
+        return self._judged(subset(fit.experts, keep)), fit.adaptation.min_active
+
+    def relearnt(self, experts: Experts, floor: int) -> Candidate:
+        """Experts after the last part of the plan, which looks at all rows."""
+        task = self._sized(experts.n_experts)
+        steps = self.plan.steps(task, min(floor, task.max_active))
+        last = [step for step in steps if not step.search]
+        if len(last) == len(steps):  # a plan that does not search first
+            last = steps[-max(1, len(steps) // 3) :]
+        *_, end = iterate(task, self.plan, LearnerState(experts), last, seed=self.seed)
+        return self._judged(replace(break_ties(end.experts), amplitude=task.amplitude))
+
+    def dropped(self, candidate: Candidate, size: int) -> Experts:
+        """The experts without those that are missed least."""
+        experts, prior = candidate.experts, candidate.prior
+        while True:
+            losses, usage = self.losses(experts, prior)
+            too_many = len(losses) - size
+            at_once = max(1, int((usage == 0).sum()), int(AT_ONCE * len(losses)), too_many // 2)
+            n_gone = min(too_many, at_once)
+            experts = subset(experts, np.sort(np.argsort(losses, kind="stable")[n_gone:]))
+            if experts.n_experts == size:
+                return experts
+            _, prior = self.encoding.counted(self.task.engine, self.sample, experts, rounds=1)
+
+    def losses(self, experts: Experts, prior: CodePrior) -> tuple[Array, Array]:
+        """Nats that a sample of rows loses without each expert, and how often each is active.
+
+        Rows with the expert are encoded again without it; what its activations cost is saved. Both
+        arrays have shape (n_experts,).
+        """
+        engine, rows, n_experts = self.task.engine, self.sample, experts.n_experts
+        weight = np.ones(len(rows)) if rows.weight is None else to_numpy(rows.weight)
+        rule = self.encoding.rule(experts.log2_expertise.shape, prior)
+        encoders = self.encoding.encoders(experts)
+        codes = pursue(engine, rows, encoders, rule)
+        active, explained = to_numpy(codes.active(n_experts)), _explained(codes)
+        told = prior.log_prob(active)
+        losses, usage = np.zeros(n_experts), weight @ active
+        for k in np.flatnonzero(usage).tolist():
+            own = np.flatnonzero(active[:, k])
+            cost = rule.cost + np.where(np.arange(n_experts) == k, NEVER, 0.0)
+            codes = pursue(engine, engine.take(rows, own), encoders, replace(rule, cost=cost))
+            others = active.copy()
+            others[own] = to_numpy(codes.active(n_experts))
+            # Codes of the other experts alone have the probability of both their completions.
+            both = [prior.log_prob(_with_bit(others, k, bit)) for bit in (False, True)]
+            saved = np.logaddexp(*both) - told
+            losses[k] = weight[own] @ (explained[own] - _explained(codes)) - weight @ saved
+        return losses, usage
+
+    @cached_property
+    def columns(self) -> Array:
+        """Log-likelihoods of held-back rows under independent columns."""
+        return self.mixture(1)
+
+    def mixture(self, n_experts: int) -> Array:
+        """Log-likelihoods of held-back rows with one active expert each; one is columns alone."""
+        alone = self._alone()
+        task = replace(self._sized(n_experts), min_active=1, max_active=1)
+        rule = alone.rule((n_experts, task.n_features))
+        fit = fit_experts(task, self.plan, n_init=1, seed=self.seed, rule=rule)
+        _, prior = alone.counted(task.engine, fit.rows, fit.experts, fit.codes)
+        return self._scores(fit.experts, prior, alone)[0]
+
+    def _alone(self) -> Encoding:
+        return replace(self.encoding, max_active=1, n_active=None)
+
+    def _sized(self, n_experts: int) -> Task:
+        least, most = self.encoding.limits(n_experts)
+        return replace(
+            self.task,
+            n_experts=n_experts,
+            min_active=min(least, n_experts),
+            max_active=min(most, n_experts),
+        )
+
+    def _judged(self, experts: Experts) -> Candidate:
+        """Experts with the prior of a sample of training rows, and the held-back rows told."""
+        _, prior = self.encoding.counted(self.task.engine, self.sample, experts, rounds=1)
+        return Candidate(experts, prior, *self._scores(experts, prior, self.encoding))
+
+    def _scores(
+        self, experts: Experts, prior: CodePrior, encoding: Encoding
+    ) -> tuple[Array, float]:
+        rule = encoding.rule(experts.log2_expertise.shape, prior)
+        held = self.split.held
+        codes = pursue(self.task.engine, held, encoding.encoders(experts), rule)
+        active = to_numpy(codes.active(experts.n_experts))
+        scores = _explained(codes) + prior.log_prob(active)
+        return scores, float(np.average(active.sum(axis=1), weights=self.split.weight))
+
+    def _mean(self, scores: Array) -> float:
+        return float(np.average(scores, weights=self.split.weight))
+
+    def _best(self, found: Curve) -> int:
+        return chosen(compared(found, self.split.weight, 1))
+
+    def _better(self, one: Curve, other: Curve) -> Curve:
+        """Of each size the scores that are higher on average."""
+        return {
+            size: max(
+                (curve[size] for curve in (one, other) if size in curve),
+                key=lambda known: self._mean(known[0]),
+            )
+            for size in one | other
+        }
+
+    def _highest(self, found: Curve) -> Array:
+        return max((scores for scores, _ in found.values()), key=self._mean)
+
+    def _is_worse(self, found: Curve, scores: Array, errors: float = CLEARLY) -> bool:
+        """Whether scores are so many standard errors worse than the best that were found."""
+        best = self._highest(found)
+        gap = self._mean(best) - self._mean(scores)
+        return gap > errors * standard_error(best - scores, self.split.weight)
+
+    def _tell(self, candidate: Candidate, report: Callable[[str], None] | None) -> None:
+        if report is not None:
+            report(
+                f"{candidate.n_experts} experts: held-back rows have "
+                f"{self._mean(candidate.scores):.3f} nats, {candidate.mean_active:.1f} active"
+            )
+
+
+def subset(experts: Experts, keep: NDArray[np.intp]) -> Experts:
+    """Some of the experts."""
+    return replace(experts, eta=experts.eta[:, keep], log2_expertise=experts.log2_expertise[keep])
+
+
+def _with_bit(codes: NDArray[np.bool_], k: int, bit: bool) -> NDArray[np.bool_]:
+    """The same codes with one expert switched on or off in all of them."""
+    changed = codes.copy()
+    changed[:, k] = bit
+    return changed
+
+
+def _explained(codes: Any) -> Array:
+    """Log P(x | h), in double precision."""
+    return to_numpy(codes.log_likelihood).astype(np.float64)

@@ -1,0 +1,93 @@
+"""The search for a number of experts: several sizes, judged by the rows that were held back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynpart.encoding import Encoding
+from dynpart.learning import Plan, Task
+from dynpart.selection._choice import Curve, Selection, chosen, compared
+from dynpart.selection._ladder import Judge
+from dynpart.selection._splits import splits_of
+
+Array = NDArray[np.float64]
+
+MOST = 512
+"""Experts that are tried at most."""
+ROWS_PER_EXPERT = 2
+"""There are at least so many training rows to each expert."""
+
+
+def select_size(
+    task: Task,
+    plan: Plan,
+    encoding: Encoding,
+    *,
+    seed: int,
+    report: Callable[[str], None] | None = None,
+) -> Selection:
+    """Choose the number of experts by the description length of rows that are held back.
+
+    A model with many experts is learnt from the other rows. Then the experts that are missed
+    least are dropped, step by step: each size goes through the last part of the plan once more and
+    tells the held-back rows. Where not one expert can be dropped without loss, twice as many are
+    learnt. Of sizes that tell the rows equally shortly the smallest is chosen.
+
+    Parameters
+    ----------
+    task : Task
+        All rows; its number of experts is not looked at.
+    plan : Plan
+    encoding : Encoding
+        How rows will be encoded.
+    seed : int
+    report : callable, optional
+        Told of each size that was tried, in words.
+
+    Returns
+    -------
+    Selection
+
+    Raises
+    ------
+    ValueError
+        If there is no second row to hold back.
+    """
+    splits = splits_of(task, np.random.default_rng(seed))
+    least = max(encoding.n_active or 1, encoding.max_active or 1)
+    most = max(least, min(MOST, min(split.task.n_rows for split in splits) // ROWS_PER_EXPERT))
+    weight = np.concatenate([split.weight for split in splits])
+    curve: Curve = {}
+    judges = [Judge(split, plan, encoding, seed + turn) for turn, split in enumerate(splits)]
+    for turn, judge in enumerate(judges):
+        if turn == 0:
+            curve = judge.search(least, most, report)
+        else:
+            found = judge.follow(sorted(curve, reverse=True))
+            curve = {
+                size: (np.concatenate([scores, found[size][0]]), active + found[size][1])
+                for size, (scores, active) in curve.items()
+            }
+    tried = compared(curve, weight, len(splits))
+    n_experts = chosen(tried)
+    columns = _mean([judge.columns for judge in judges], weight)
+    mixture = None
+    if encoding.n_active is None or encoding.n_active == 1:
+        mixture = _mean([judge.mixture(n_experts) for judge in judges], weight)
+    return Selection(
+        n_experts,
+        tried,
+        columns,
+        mixture,
+        splits[0].task.n_rows,
+        sum(split.n_held for split in splits),
+        max(judge.n_largest for judge in judges),
+        len(splits),
+    )
+
+
+def _mean(parts: list[Array], weight: Array) -> float:
+    return float(np.average(np.concatenate(parts), weights=weight))

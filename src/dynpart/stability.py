@@ -1,0 +1,288 @@
+"""Stability: which experts are found again when rows are drawn anew. Knows what a model says.
+
+Two experts of two models are compared by the rows in which they are active: that is what an expert
+is for, and it means the same in every family. Names, numbers and opinions of experts may differ
+between two fits although the same rows are told apart.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import linear_sum_assignment
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+
+from dynpart.arrays import to_numpy
+from dynpart.opinions import level_chances
+
+Array = NDArray[np.float64]
+
+FOUND = math.sqrt(0.5)
+"""Correlation of activations from which on an expert counts as found: half of its variance."""
+ALWAYS_ON = 0.9
+"""Share of rows from which on an expert is called always on."""
+ALIKE = 0.9
+"""Cosine of what two experts say where they decide, from which on they are duplicates."""
+STEADY, SHAKY = 0.8, 0.5
+"""Shares of samples in which an expert is found again: from the first on it can be relied on, below
+the second it is more likely chance than not."""
+MOST_DRAWS = 100
+"""Draws after which a sample with an observed value in every column is given up."""
+
+
+@dataclass(frozen=True)
+class Stability:
+    """How often each expert is found again in fits to bootstrap samples.
+
+    Attributes
+    ----------
+    n_bootstraps : int
+        Samples that were drawn, and fits.
+    found : tuple of int
+        In how many of them each expert was found again, in the order of the experts.
+    agreement : tuple of float
+        Mean correlation of each expert's activations with those of its counterpart, 0 where there
+        was none.
+    always_on : tuple of int
+        Experts that are active in 90% of the rows, or more: they tell no rows apart. These count
+        as found where the other fit has an expert that is always on.
+    duplicates : tuple of (int, int)
+        Pairs of experts that say the same where they decide.
+    """
+
+    n_bootstraps: int
+    found: tuple[int, ...]
+    agreement: tuple[float, ...]
+    always_on: tuple[int, ...]
+    duplicates: tuple[tuple[int, int], ...]
+
+    @property
+    def share(self) -> Array:
+        """Share of the samples in which each expert was found again, shape (n_experts,)."""
+        return np.array(self.found) / self.n_bootstraps
+
+    def mark(self, expert: int) -> str:
+        """The mark of an expert: "steady", "shaky" or "by chance"; :data:`LEGEND` explains it."""
+        share = self.found[expert] / self.n_bootstraps
+        return "steady" if share >= STEADY else "shaky" if share >= SHAKY else "by chance"
+
+    def words(self, expert: int) -> str:
+        """What there is to say of an expert: "steady, found again in 19 of 20 samples"."""
+        told = [
+            f"{self.mark(expert)}, found again in {self.found[expert]} of {self.n_bootstraps} "
+            "samples"
+        ]
+        if expert in self.always_on:
+            told.append("always on")
+        twins = [str(sum(pair) - expert) for pair in self.duplicates if expert in pair]
+        if twins:
+            told.append(f"says the same as expert {', '.join(twins)}")
+        return "; ".join(told)
+
+    def __str__(self) -> str:
+        counts = [sum(self.mark(k) == mark for k in range(len(self.found))) for mark in LEGEND]
+        told = ", ".join(f"{n} {mark}" for n, mark in zip(counts, LEGEND, strict=True) if n)
+        more = ""
+        if self.always_on:
+            more += f"; always on: {', '.join(map(str, self.always_on))}"
+        if self.duplicates:
+            more += f"; duplicates: {', '.join(f'{j} and {k}' for j, k in self.duplicates)}"
+        return f"{self.n_bootstraps} bootstrap samples, {len(self.found)} experts: {told}{more}"
+
+
+LEGEND: dict[str, str] = {
+    "steady": "found again in at least 80% of the samples: likely to hold in other rows, too",
+    "shaky": "found again in 50% to 80% of the samples",
+    "by chance": "found again in fewer than half of the samples: do not rely on it",
+}
+"""Marks and what they mean. A sample has as many rows, drawn anew from the same table."""
+
+
+class JudgesStability:
+    """The method of a fitted model that asks whether its experts would be found again."""
+
+    if TYPE_CHECKING:  # what the rest of the model offers
+        _ready: Any
+        _experts: Any
+        _opinions: Any
+        _usual_eta: Any
+        _checked_rows: Any
+        _engine: Any
+        transform: Any
+        n_experts_: Any
+
+    stability_: Stability
+
+    def stability(
+        self,
+        X: ArrayLike,
+        n_bootstraps: int = 20,
+        *,
+        random_state: int | np.random.RandomState | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Stability:
+        """How often each expert is found again if rows are drawn anew; kept as ``stability_``.
+
+        Each sample has as many rows as `X`, drawn with replacement, and is learnt from as this
+        model was, with another seed. Both models then encode the rows of `X`. An expert is found
+        again if an expert of the other model is active in the same rows: if the correlation of
+        their activations is at least 0.71, so that one explains half of the variance of the other.
+        No expert of the other model counts twice.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            The training rows, as a table in memory.
+        n_bootstraps : int, default=20
+        random_state : int, RandomState instance or None, default=None
+        sample_weight : array-like of shape (n_rows,), default=None
+            How many rows each row stands for.
+
+        Returns
+        -------
+        Stability
+
+        Examples
+        --------
+        >>> from dynpart import DynamicPartitionModel
+        >>> from dynpart.datasets import make_pairs
+        >>> X = make_pairs(3, 200, random_state=0)
+        >>> model = DynamicPartitionModel(6, random_state=0).fit(X)
+        >>> model.stability(X, 3, random_state=0).found
+        (3, 3, 3, 3, 3, 3)
+        """
+        from dynpart.sources import is_source
+        from dynpart.validation import check_count, checked_weights
+
+        n_experts = self._ready()
+        check_count("n_bootstraps", n_bootstraps)
+        if is_source(X):
+            raise ValueError(
+                "stability needs a table in memory, found a source of blocks; draw some of its rows"
+            )
+        rows = self._checked_rows(X, self._engine(X)).to_numpy()
+        weight = checked_weights(sample_weight, len(rows))
+        weight = np.ones(len(rows)) if weight is None else weight
+        own = to_numpy(self.transform(X)).astype(bool)
+        observed = ~np.isnan(rows.values if rows.values.dtype.kind == "f" else self._decoded(rows))
+        rng = check_random_state(random_state)
+        found, agreement = np.zeros(n_experts, dtype=int), np.zeros(n_experts)
+        for _ in range(n_bootstraps):
+            counts = _drawn(weight, observed, rng)
+            twin = clone(self)
+            twin.set_params(
+                n_experts=n_experts, random_state=rng.randint(np.iinfo(np.int32).max), verbose=0
+            )
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                twin.fit(X, sample_weight=counts)
+            again, alike = matched(own, to_numpy(twin.transform(X)).astype(bool), weight)
+            found += again
+            agreement += alike / n_bootstraps
+        self.stability_ = Stability(
+            int(n_bootstraps),
+            tuple(int(n) for n in found),
+            tuple(float(round(a, 6)) for a in agreement),
+            tuple(int(k) for k in np.flatnonzero(_share(own, weight) >= ALWAYS_ON)),
+            self._duplicates(own, weight),
+        )
+        return self.stability_
+
+    def _decoded(self, rows: Any) -> Array:
+        return to_numpy(self._experts().family.decode(rows.values))
+
+    def _duplicates(self, active: NDArray[np.bool_], weight: Array) -> tuple[tuple[int, int], ...]:
+        """Pairs of experts, both in use, that say the same where they decide."""
+        said = self._beyond_usual()
+        norm = np.sqrt((said**2).sum(axis=1))
+        used = (_share(active, weight) > 0) & (norm > 0)
+        unit = said / np.where(norm > 0, norm, 1.0)[:, None]
+        cosine = np.where(np.outer(used, used), unit @ unit.T, 0.0)
+        return tuple(
+            (int(j), int(k)) for j, k in zip(*np.nonzero(np.triu(cosine >= ALIKE, 1)), strict=True)
+        )
+
+    def _beyond_usual(self) -> Array:
+        """What each expert says beyond what is usual, as far as it decides, (n_experts, n_said).
+
+        Chances of levels, and means of numbers in standard deviations.
+        """
+        opinions, experts = self._opinions(), self._experts().like(np.empty(0))
+        family, usual = experts.family, self._usual_eta()
+        numbers = (family.mean(experts.eta) - family.mean(usual)) / np.sqrt(
+            np.maximum(family.variance(usual), np.finfo(float).tiny)
+        )
+        levelled = np.array(family.levels_of_columns(numbers.shape[1])) > 0
+        parts = [np.where(levelled, 0.0, numbers) * opinions.decides]
+        if levelled.any():
+            more = level_chances(family, experts.eta) - level_chances(family, usual)
+            parts += list(more * opinions.decides)
+        return np.concatenate(parts, axis=1)
+
+
+def matched(
+    active: NDArray[np.bool_], other: NDArray[np.bool_], weight: Array
+) -> tuple[NDArray[np.bool_], Array]:
+    """Which experts have a counterpart in another model, and how well activations agree.
+
+    Parameters
+    ----------
+    active, other : ndarray of shape (n_rows, n_experts) and (n_rows, n_other_experts)
+        Codes of the same rows.
+    weight : ndarray of shape (n_rows,)
+
+    Returns
+    -------
+    found : ndarray of shape (n_experts,)
+    agreement : ndarray of shape (n_experts,)
+        Correlation with the counterpart, at least 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dynpart.stability import matched
+    >>> codes = np.array([[1, 0], [1, 0], [0, 1], [0, 1]], dtype=bool)
+    >>> found, _ = matched(codes, codes[:, ::-1], np.ones(4))  # the same experts in another order
+    >>> found.tolist()
+    [True, True]
+    """
+    alike = _correlations(active, other, weight)
+    on, other_on = (_share(codes, weight) >= ALWAYS_ON for codes in (active, other))
+    alike = np.where(np.logical_or.outer(on, other_on), np.logical_and.outer(on, other_on), alike)
+    mine, theirs = linear_sum_assignment(-alike)
+    agreement = np.zeros(active.shape[1])
+    agreement[mine] = alike[mine, theirs]
+    return agreement >= FOUND, agreement
+
+
+def _correlations(active: NDArray[np.bool_], other: NDArray[np.bool_], weight: Array) -> Array:
+    """Of activations of the experts of two models, at least 0; 0 where one does not vary."""
+    share = weight / weight.sum()
+    a, b = (codes - share @ codes for codes in (active.astype(float), other.astype(float)))
+    covariance = (a * share[:, None]).T @ b
+    scale = np.sqrt(np.outer(share @ a**2, share @ b**2))
+    return np.divide(covariance, scale, out=np.zeros_like(scale), where=scale > 1e-12).clip(min=0.0)
+
+
+def _share(active: NDArray[np.bool_], weight: Array) -> Array:
+    return weight @ active / weight.sum()
+
+
+def _drawn(weight: Array, observed: NDArray[np.bool_], rng: np.random.RandomState) -> Array:
+    """How often each row is drawn; every column has an observed value in the sample."""
+    size = max(2, round(float(weight.sum())))
+    for _ in range(MOST_DRAWS):
+        counts = rng.multinomial(size, weight / weight.sum()).astype(float)
+        if observed[counts > 0].any(axis=0).all():
+            return counts
+    raise ValueError(
+        f"a column of X has so few observed values that {MOST_DRAWS} bootstrap samples had none: "
+        "leave it out"
+    )
