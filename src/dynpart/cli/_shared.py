@@ -37,6 +37,11 @@ def whole(least: int | None = None) -> Callable[[Any], int]:
     return integer
 
 
+def whole_or_all(text: Any) -> int | str:
+    """Parser of how many earlier columns count: a whole number, or all."""
+    return "all" if str(text) == "all" else whole(1)(text)
+
+
 class UnknownLevels(StrEnum):
     """What becomes of levels that a model does not know."""
 
