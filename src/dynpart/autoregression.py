@@ -225,7 +225,7 @@ def drawn(
     ndarray of shape (n_rows, n_features)
         Values of the kind that `family.draw` returns.
     """
-    x = np.zeros(eta.shape[1:])
+    x = np.zeros_like(eta[0])
     if family.is_normal:
         plain = family.draw(eta, rng)
     else:

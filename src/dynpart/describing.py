@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynpart.arrays import row_blocks, to_numpy
-from dynpart.composition import compose_hard, owners
+from dynpart.composition import owners
 from dynpart.naming import opinion_in_words, percent, value_in_words
 from dynpart.opinions import Opinions, usual_parameters
 

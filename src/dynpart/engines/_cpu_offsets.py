@@ -60,7 +60,7 @@ def tabulate_given(x, row, offset, against, scratch, table):
 
 @compiled
 def minus_log(y, bits, out):
-    """out = -log(y) of numbers from 1 on, in single precision and without a branch.
+    """Write -log(y) of numbers from 1 on into `out`, in single precision and without a branch.
 
     y = m 2^e with m between the roots of 1/2 and 2, and log(m) by a series in (m - 1) / (m + 1).
 

@@ -182,9 +182,7 @@ class CpuEngine(NumpyEngine):
         tile = _expertise_tiles(experts, [*experts.eta], [0.5])
         return OpinionSums(self._sums(_opinion_derivatives(experts), rows, experts, codes, tile, 2))
 
-    def autoregression_sums(
-        self, rows: Rows, experts: Experts, codes: Codes
-    ) -> AutoregressionSums:
+    def autoregression_sums(self, rows: Rows, experts: Experts, codes: Codes) -> AutoregressionSums:
         """Sums of the derivatives by weights of earlier values and by opinions."""
         experts.check_shapes(rows, members=codes.members)
         total: Any = None

@@ -105,9 +105,7 @@ class ReferenceEngine(NumpyEngine):
 
         return reduce(add, map(of_block, _blocks(rows, experts)))
 
-    def autoregression_sums(
-        self, rows: Rows, experts: Experts, codes: Codes
-    ) -> AutoregressionSums:
+    def autoregression_sums(self, rows: Rows, experts: Experts, codes: Codes) -> AutoregressionSums:
         """Sums of the derivatives by weights of earlier values and by opinions."""
 
         def of_block(block: slice) -> AutoregressionSums:

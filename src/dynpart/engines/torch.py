@@ -206,7 +206,8 @@ class TorchEngine:
         n_experts, n_features = here.log2_expertise.shape
 
         def of_chunk(block: slice, part: Rows) -> AutoregressionSums:
-            owner = owners(here.ranks, binary_codes(codes.members[block], n_experts))
+            active: Any = binary_codes(codes.members[block], n_experts)
+            owner = owners(here.ranks, active)
             return autoregression_sums(part, here, owner)
 
         with self._current():
