@@ -91,7 +91,7 @@ def test_without_weights_nothing_is_different(seed, family):
     rule = make_rule(5, n_swaps=20)
     for engine in ("reference", "cpu"):
         plain, same = (pursue(make(engine), rows, each, rule) for each in (with_none, silent))
-        assert_array_equal(np.sort(plain.order), np.sort(same.order))
+        assert_array_equal(np.sort(plain.members), np.sort(same.members))
 
 
 @pytest.mark.parametrize("engine", ["cpu", "torch"])
@@ -236,7 +236,7 @@ def test_the_sum_over_neighbours_is_no_smaller_than_the_code_itself(seed, family
 def test_owners_from_orders_are_those_from_codes():
     experts, rows = problem(5, n_rows=40)
     codes = pursue(REFERENCE, rows, experts, make_rule(5, max_active=4))
-    found = owners_of(experts.ranks, codes.order)
+    found = owners_of(experts.ranks, codes.members)
     assert_array_equal(found, owners(experts.ranks, codes.active(5)))
 
 

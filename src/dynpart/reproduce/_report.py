@@ -131,7 +131,7 @@ def _settings(variant: Variant) -> str:
 
 def _error(result: Result) -> str:
     # Densities are the only log-likelihoods that come with a discretised code length.
-    gray = result.bits + result.log_likelihood / math.log(2) > 1000
+    gray = result.bits + result.log_likelihood / math.log(2) > 200
     return f"{result.error:.4f} RMSE" if gray else f"{result.error:.2%}"
 
 
