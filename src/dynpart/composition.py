@@ -93,6 +93,19 @@ def _owners_of_few(ranks: NDArray[np.int32], active: NDArray[np.bool_]) -> NDArr
     return owner
 
 
+def owners_of(ranks: NDArray[np.int32], order: NDArray[np.integer]) -> NDArray[np.int32]:
+    """The same for codes in the order of activation, shape (n_rows, max_active), padded with -1."""
+    n_experts = len(ranks)
+    best = ranks[order[:, 0]]
+    owner = np.repeat(order[:, :1].astype(np.int32), ranks.shape[1], axis=1)
+    for slot in range(1, order.shape[1]):
+        k = order[:, slot, None]
+        theirs = np.where(k >= 0, ranks[order[:, slot]], n_experts)
+        owner = np.where(theirs < best, k, owner)
+        best = np.minimum(theirs, best)
+    return owner
+
+
 def supports(owner: NDArray[np.int32], n_experts: int) -> NDArray[np.bool_]:
     """S_k(h): which variables each expert explains, shape (n_rows, n_experts, n_features)."""
     return owner[:, None, :] == np.arange(n_experts)[:, None]

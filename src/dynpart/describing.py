@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynpart.arrays import row_blocks, to_numpy
-from dynpart.composition import compose_hard, owners
+from dynpart.composition import owners
 from dynpart.naming import opinion_in_words, percent, value_in_words
 from dynpart.opinions import Opinions, usual_parameters
 from dynpart.stability import LEGEND
@@ -490,7 +490,7 @@ class DescribesItself:
             common = family.log_density(
                 values, np.broadcast_to(usual_eta, (len(usual_eta), *values.shape))
             )
-            better = family.log_density(values, compose_hard(experts.eta, owner)) - common
+            better = experts.owned_log_density(values, owner) - common
             usual[block] = common.sum(axis=1)
             for k in np.flatnonzero(codes[block].any(axis=0)):
                 gain[block, k] = np.where(owner == k, better, 0.0).sum(axis=1)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dynpart.amplitudes import row_amplitudes
 from dynpart.arrays import is_observed, namespace, row_blocks, to_numpy
 from dynpart.codebook import CodeBook, completed
-from dynpart.composition import compose_hard, owners
+from dynpart.composition import owners
 from dynpart.engines import (
     Codes,
     Engine,
@@ -160,13 +160,14 @@ class Encoding:
         rows: Any,
         experts: Experts,
         codes: Codes | None = None,
+        prior: CodePrior | None = None,
         *,
         rounds: int = ROUNDS,
     ) -> tuple[Any, CodePrior]:
         """Codes of rows and the prior over codes, which know of each other.
 
-        The first prior is that of codes found by their likelihood alone. Codes are then chosen
-        under the prior and the prior is fitted to the codes, in turn.
+        The first prior is that of codes found by their likelihood alone, if none is known. Codes
+        are then chosen under the prior and the prior is fitted to the codes, in turn.
 
         Parameters
         ----------
@@ -176,6 +177,8 @@ class Encoding:
         experts : Experts
         codes : Codes, optional
             Of the rows, found by their likelihood alone, where known.
+        prior : CodePrior, optional
+            To begin with.
         rounds : int, default=2
             How often codes are chosen under the prior of the codes before.
 
@@ -185,8 +188,8 @@ class Encoding:
         prior : CodePrior
         """
         shape, encoders = experts.log2_expertise.shape, self.encoders(experts)
-        if codes is None or encoders is not experts:
-            codes = pursue(engine, rows, encoders, self.rule(shape))
+        if codes is None or encoders is not experts or prior is not None:
+            codes = pursue(engine, rows, encoders, self.rule(shape, prior))
         prior = self.fitted_prior(codes, experts.n_experts)
         for _ in range(rounds if self.is_joint else 0):
             codes = pursue(engine, rows, encoders, self.rule(shape, prior))
@@ -261,12 +264,10 @@ def log_likelihood(rows: Rows, active: NDArray[np.bool_], experts: Experts) -> A
     experts : Experts
         All three have arrays of the same kind.
     """
-    family = experts.family
 
     def of_block(block: slice) -> Array:
         owner = owners(experts.ranks, active[block])
-        eta = compose_hard(experts.eta, owner)
-        plain = family.log_density(rows.values[block], eta).sum(axis=1)
+        plain = experts.owned_log_density(rows.values[block], owner).sum(axis=1)
         if experts.amplitude is None:
             return plain
         return plain + _amplitudes(rows[block], active[block], owner, experts)[2]

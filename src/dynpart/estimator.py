@@ -7,6 +7,7 @@ import sys
 import warnings
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from numbers import Integral, Real
 from os import PathLike
 from typing import Any, ClassVar
@@ -19,7 +20,9 @@ from sklearn.utils import check_random_state
 from dynpart import streaming
 from dynpart.amplitudes import Amplitude
 from dynpart.arrays import like, to_numpy
+from dynpart.autoregression import check_autoregressive, earlier_columns
 from dynpart.baseline import Baseline, beside_columns
+from dynpart.conditioning import condition
 from dynpart.counting import CountedModel
 from dynpart.encoding import Encoding, book_of_rows
 from dynpart.engines import ENGINES, Experts
@@ -39,6 +42,7 @@ from dynpart.learning import (
 from dynpart.parameters import HasMethods, Interval, Options, StrOptions
 from dynpart.prior import CodePrior
 from dynpart.progress import fit_progress
+from dynpart.schema import as_shape
 from dynpart.selection import Selection, select_size
 from dynpart.storage import open_journal
 from dynpart.streaming import Stream
@@ -123,6 +127,13 @@ class DynamicPartitionModel(CountedModel):
         says its opinion plus an offset about what it owns ("offset"), or gain * opinion + offset
         ("gain"). Both numbers are found for each row; see :meth:`amplitudes`. Codes are then chosen
         by log P(x|h) alone. None keeps activations binary.
+    autoregressive : int or "all", default=None
+        Whether what an expert says about a variable depends on the variables before it: P(x_d |
+        x_<d, h) instead of P(x_d | h), with weights that all experts share, in columns that are all
+        binary or all real. "all" takes every earlier column; a number so many of them, or on images
+        (``image_shape_``, set before the fit) pixels at most so many lines and columns away. Learnt
+        by :meth:`fit` after the experts, from rows without gaps. None takes variables as
+        independent given the code.
     variance_floor : float, default=None
         Smallest variance of a Gaussian expert relative to the data's mean column variance, or to
         each column's own where columns have their own scale. Small values fit densities, 1.0
@@ -241,6 +252,11 @@ class DynamicPartitionModel(CountedModel):
         "n_swaps": [Interval(Integral, 0, None, closed="left"), None],
         "prune": ["boolean"],
         "amplitude": [StrOptions({"offset", "gain"}), None],
+        "autoregressive": [
+            Interval(Integral, 1, None, closed="left"),
+            StrOptions({"all"}),
+            None,
+        ],
         "variance_floor": [Interval(Real, 0, None, closed="neither"), None],
         "connectivity": ["array-like", "sparse matrix", None],
         "tol": [Interval(Real, 0, None, closed="left")],
@@ -276,6 +292,7 @@ class DynamicPartitionModel(CountedModel):
         n_swaps: int | None = None,
         prune: bool = False,
         amplitude: str | None = None,
+        autoregressive: int | str | None = None,
         variance_floor: float | None = None,
         connectivity: Any = None,
         tol: float = 1e-5,
@@ -302,6 +319,7 @@ class DynamicPartitionModel(CountedModel):
         self.n_swaps = n_swaps
         self.prune = prune
         self.amplitude = amplitude
+        self.autoregressive = autoregressive
         self.variance_floor = variance_floor
         self.connectivity = connectivity
         self.tol = tol
@@ -373,6 +391,8 @@ class DynamicPartitionModel(CountedModel):
         encoding = Encoding.of(self)
         data = self._open(X, reset=True, sample_weight=sample_weight)
         family = self._make_family(data.moments)
+        if self.autoregressive is not None:
+            check_autoregressive(self.autoregressive, family, complete=data.is_complete)
         rows = data.encoded(family)
         moments = with_levels(data.engine, rows, family, data.moments)
         self._say_little(data)
@@ -418,6 +438,10 @@ class DynamicPartitionModel(CountedModel):
         codes, prior = fit.codes, fit.prior
         if prior is None:
             codes, prior = encoding.counted(task.engine, fit.rows, fit.experts, fit.codes)
+        if self.autoregressive is not None:
+            experts, prior = self._conditioned(task, fit.experts, prior, encoding, seed)
+            fit = replace(fit, experts=experts)
+            codes, prior = encoding.counted(task.engine, fit.rows, experts, prior=prior)
         summary = codes.summary(n_experts).to_numpy()
         self._keep(X, fit.experts, fit.history, activation_probabilities(summary), prior)
         self._given_names = None
@@ -454,6 +478,18 @@ class DynamicPartitionModel(CountedModel):
         n_experts = self.selection_.n_experts
         fewest, most = encoding.limits(n_experts)
         return replace(task, n_experts=n_experts, min_active=fewest, max_active=most)
+
+    def _conditioned(
+        self, task: Task, experts: Experts, prior: CodePrior, encoding: Encoding, seed: int
+    ) -> tuple[Experts, CodePrior]:
+        """The experts with what they make of earlier values, and the prior of their codes."""
+        assert self.autoregressive is not None
+        shape = as_shape(getattr(self, "image_shape_", None))
+        if shape is not None and math.prod(shape) != task.n_features:
+            shape = None
+        earlier = earlier_columns(self.autoregressive, task.n_features, shape)
+        report = partial(print, file=sys.stderr) if self.verbose > 1 else None
+        return condition(task, experts, prior, encoding, earlier, seed, report)
 
     def partial_fit(
         self, X: ArrayLike, y: None = None, sample_weight: ArrayLike | None = None
@@ -541,6 +577,11 @@ class DynamicPartitionModel(CountedModel):
             raise ValueError(
                 f"amplitude={self.amplitude!r} is for fit: partial_fit knows no amplitudes; use "
                 "amplitude=None"
+            )
+        if self.autoregressive is not None:
+            raise ValueError(
+                f"autoregressive={self.autoregressive!r} is for fit: partial_fit learns no weights "
+                "of earlier values; use autoregressive=None"
             )
         task = Task(
             data.engine,

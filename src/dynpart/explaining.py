@@ -331,9 +331,9 @@ class ExplainsRows:
         if rule.prior is not None:
             score += rule.prior.like(score).log_joint(both).max(axis=1)
         for block in row_blocks(len(both), rows.shape[1]):
-            eta = compose_hard(experts.eta, owners(experts.ranks, both[block]))
+            owner = owners(experts.ranks, both[block])
             values = np.repeat(rows.values, len(both[block]), axis=0)
-            score[block] += experts.family.log_density(values, eta).sum(axis=1)
+            score[block] += experts.owned_log_density(values, owner).sum(axis=1)
         best = int(score[1:].argmax())
         change = _change_in_words(active[0], codes[best], names)
         return change, float(score[0] - score[1 + best]) / NATS
@@ -353,7 +353,7 @@ class _View:
         eta, usual = compose_hard(experts.eta, np.array([self.owner])), model._usual_eta()
         self.x = family.decode(rows.values)[0]
         self.observed = ~np.isnan(self.x)
-        self.own = family.log_density(rows.values, eta)[0]
+        self.own = experts.owned_log_density(rows.values, np.array([self.owner]))[0]
         self.usual = family.log_density(rows.values, usual)[0]
         self.mean, self.spread = family.mean(eta)[0], np.sqrt(family.variance(eta))[0]
 

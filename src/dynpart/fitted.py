@@ -34,6 +34,7 @@ from dynpart.arrays import (
     row_blocks,
     to_numpy,
 )
+from dynpart.autoregression import check_autoregressive, drawn, mean_given
 from dynpart.coding import Coded, coded
 from dynpart.composition import compose_hard, owners
 from dynpart.containers import built
@@ -64,6 +65,7 @@ from dynpart.validation import (
     check_fitted_number,
     check_limits,
     check_width,
+    check_with_autoregressive,
     checked_tensor,
     checked_weights,
     rows_have,
@@ -93,6 +95,7 @@ class FittedModel(
     activation_cost: float
     criterion: str
     amplitude: str | None
+    autoregressive: int | str | None
     engine: str
     device: Any
     n_jobs: int | None
@@ -271,8 +274,13 @@ class FittedModel(
 
     # ---------------------------------------------------------------- decoding
 
-    def inverse_transform(self, H: ArrayLike, amplitudes: ArrayLike | None = None) -> Any:
+    def inverse_transform(
+        self, H: ArrayLike, amplitudes: ArrayLike | None = None, *, given: ArrayLike | None = None
+    ) -> Any:
         """Compose the active experts' opinions under the hard rule (eq. 2).
+
+        With `autoregressive`, opinions are those of a row whose earlier values are average; `given`
+        rows they are what owners expect of each variable after the ones before it.
 
         Parameters
         ----------
@@ -281,6 +289,8 @@ class FittedModel(
         amplitudes : array-like of shape (n_rows, n_experts, 2), default=None
             Gain and offset of every expert, as :meth:`amplitudes` returns them. None takes the
             opinions as they are.
+        given : array-like of shape (n_rows, n_features), default=None
+            Rows whose values are known to the experts, variable after variable.
 
         Returns
         -------
@@ -291,11 +301,27 @@ class FittedModel(
         """
         owner = self.partition(H)
         composed = like(self.means_, owner)[owner, np.arange(self.n_features_in_)]
+        if given is not None:
+            composed = self._given(given, owner, composed)
         if amplitudes is not None:
             told = check_amplitudes(amplitudes, len(owner), len(self.means_))
             told = like(told, owner)[np.arange(len(owner))[:, None], owner]
             composed = told[..., 0] * composed + told[..., 1]
         return self._given_back(composed, means=True)
+
+    def _given(self, X: ArrayLike, owner: Any, composed: Any) -> Any:
+        """What owners expect of each variable of these rows, given the ones before it."""
+        rows = self._checked_rows(X, self._engine(X))
+        if len(rows) != len(owner):
+            raise ValueError(
+                f"given and H must have as many rows, found {len(rows)} and {len(owner)}"
+            )
+        experts = self._experts().like(owner)
+        if experts.autoregression is None:
+            return composed
+        numbers = experts.family.decode(like(rows.values, owner))
+        eta = compose_hard(experts.eta, owner)
+        return mean_given(numbers, eta, experts.family, experts.autoregression)
 
     def amplitudes(self, X: ArrayLike, H: ArrayLike | None = None) -> NDArray[np.float64]:
         """Gains and offsets of the active experts of each row.
@@ -419,14 +445,16 @@ class FittedModel(
         out = np.empty(rows.shape)
         active = like(codes.active(n_experts), rows.values)
         for block in row_blocks(*rows.shape):
-            eta = compose_hard(experts.eta, owners(experts.ranks, active[block]))
-            out[block] = to_numpy(-experts.family.log_density(rows.values[block], eta))
+            owner = owners(experts.ranks, active[block])
+            out[block] = to_numpy(-experts.owned_log_density(rows.values[block], owner))
         return like(out, X)
 
     def sample(
         self, n_samples: int = 1, random_state: int | np.random.RandomState | None = None
     ) -> Any:
         """Draw rows: a type, a code along its tree, then each variable from its owner.
+
+        With `autoregressive` variables are drawn in order, each given those before it.
 
         Parameters
         ----------
@@ -447,13 +475,16 @@ class FittedModel(
         active[np.ix_(~active.any(axis=1), Encoding.of(self).likeliest_code(self.prior_))] = True
         experts = self._experts().like(active)
         owner, family = owners(experts.ranks, active), experts.family
-        drawn = family.draw(compose_hard(experts.eta, owner), rng)
+        eta = compose_hard(experts.eta, owner)
+        if experts.autoregression is not None:
+            rows = drawn(eta, family, experts.autoregression, rng)
+        else:
+            rows = family.draw(eta, rng)
         if experts.amplitude is not None:
             told = experts.amplitude.drawn(active.shape, family.unit, rng)
             told = told[np.arange(len(owner))[:, None], owner]
-            opinion = family.mean(compose_hard(experts.eta, owner))
-            drawn = drawn + (told[..., 0] - 1) * opinion + told[..., 1]
-        return self._given_back(like(drawn, self.means_))
+            rows = rows + (told[..., 0] - 1) * family.mean(eta) + told[..., 1]
+        return self._given_back(like(rows, self.means_))
 
     def save(self, path: str | PathLike[str], *, overwrite: bool = True) -> None:
         """Write the fitted model to a file that :func:`dynpart.load` reads, whole or not at all.
@@ -484,10 +515,14 @@ class FittedModel(
         )
         if self.family != "auto":
             family_class(self.family)
+        if self.autoregressive is not None:
+            check_with_autoregressive(self.amplitude, self.criterion)
 
     def _experts(self) -> Experts:
         """The experts as they were learnt or loaded, with the amplitude of the parameters."""
         experts = super()._experts()
+        if experts.autoregression is not None:
+            check_with_autoregressive(self.amplitude, self.criterion)
         amplitude = Amplitude.of(self.amplitude, experts.family)
         return experts if amplitude is None else replace(experts, amplitude=amplitude)
 
@@ -593,7 +628,10 @@ class FittedModel(
         table = self._checked_table(X, engine, reset=False)
         family = self.family_.like(table)
         family.check(table, columns=self._names())
-        return Rows.of(table, family)
+        rows = Rows.of(table, family)
+        if self._learnt.autoregression is not None:
+            check_autoregressive(self.autoregressive, family, complete=rows.complete)
+        return rows
 
     def _checked_table(self, X: Any, engine: Engine, *, reset: bool) -> Any:
         """The rows as the engine reads them: tensors for the torch engine, else NumPy's arrays."""

@@ -23,6 +23,7 @@ class FillsGaps:
     """The methods of a fitted model that deal with what was not observed."""
 
     family_: Family
+    autoregressive: int | str | None
     _book: CodeBook | None = None
 
     if TYPE_CHECKING:  # what the rest of the model offers
@@ -133,6 +134,11 @@ class FillsGaps:
         if experts.amplitude is not None:
             raise ValueError(
                 "gaps are filled with opinions as they are: set amplitude=None, and recount(X)"
+            )
+        if experts.autoregression is not None:
+            raise ValueError(
+                f"autoregressive={self.autoregressive!r} fills no gaps, since every value depends "
+                "on the earlier ones; fit with autoregressive=None to impute"
             )
         own = to_numpy(codes.active(experts.n_experts))
         book = self._book or CodeBook.of(own)

@@ -59,6 +59,12 @@ class Data:
     weight: NDArray[np.float64] | None = None
     n_empty: int = 0
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether every value of every row was observed."""
+        observed, weight = self.moments.observed, self.moments.weight
+        return self.n_empty == 0 and float(observed.min()) >= weight * (1 - 1e-9)
+
 
 def telling(X: Any, weight: Any = None) -> tuple[Rows, int]:
     """The rows that say something: those that weigh something and have an observed value.

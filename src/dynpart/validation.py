@@ -71,6 +71,20 @@ def check_fitted_number(n_experts: int | str, n_fitted: int) -> None:
 # ------------------------------------------------------------------------------------ codes
 
 
+def check_with_autoregressive(amplitude: str | None, criterion: str) -> None:
+    """Raise ValueError if experts that know earlier values are to do what they cannot."""
+    if amplitude is not None:
+        raise ValueError(
+            f"amplitude={amplitude!r} and autoregressive do not go together: use amplitude=None or "
+            "autoregressive=None"
+        )
+    if criterion != "likelihood":
+        raise ValueError(
+            f"criterion={criterion!r} and autoregressive do not go together: codes given earlier "
+            "values are chosen by their likelihood; use criterion='likelihood'"
+        )
+
+
 def check_amplitudes(amplitudes: Any, n_rows: int, n_experts: int) -> NDArray[np.float64]:
     """Gains and offsets as numbers, or ValueError."""
     found = np.asarray(to_numpy(amplitudes))

@@ -11,6 +11,7 @@ from dynpart.baselines.boltzmann import BoltzmannMachine
 from dynpart.baselines.composed import ComposedPursuit
 from dynpart.baselines.dynamic import DynamicPartition
 from dynpart.baselines.linear import PrincipalComponents, SparseDictionary
+from dynpart.baselines.masked import MaskedNetwork
 from dynpart.baselines.mixture import KMeansCodes, Mixture
 from dynpart.baselines.partition import FixedPartition, block_cells, grid_cells
 from dynpart.baselines.shape import ShapeBoltzmannMachine
@@ -32,6 +33,7 @@ __all__ = [
     "DynamicPartition",
     "FixedPartition",
     "KMeansCodes",
+    "MaskedNetwork",
     "Mixture",
     "PrincipalComponents",
     "SegmentedSequence",

@@ -42,6 +42,11 @@ def whole_or_auto(text: Any) -> int | str:
     return "auto" if str(text) == "auto" else whole(1)(text)
 
 
+def whole_or_all(text: Any) -> int | str:
+    """Parser of how many earlier columns count: a whole number, or all."""
+    return "all" if str(text) == "all" else whole(1)(text)
+
+
 class UnknownLevels(StrEnum):
     """What becomes of levels that a model does not know."""
 

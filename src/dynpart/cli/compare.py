@@ -19,8 +19,9 @@ def command(
             metavar="NAME",
             help="synthetic, pairs10, pairs20, bars, digits, digits-gray, mnist, motorcycles, "
             "horses, silhouettes, faces, news, tracking, imputation (hidden cells of several "
-            "tables), shapes (horses beside the shape Boltzmann machine) or tables (unseen rows of "
-            "mixed tables beside StepMix); repeat for more. Default: synthetic.",
+            "tables), shapes (horses beside the shape Boltzmann machine), tables (unseen rows of "
+            "mixed tables beside StepMix), autoregressive (digits, value after value, beside MADE) "
+            "or autoregressive-mnist; repeat for more. Default: synthetic.",
             show_default=False,
         ),
     ] = None,

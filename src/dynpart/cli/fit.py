@@ -24,6 +24,7 @@ from dynpart.cli._shared import (
     Size,
     Unknown,
     whole,
+    whole_or_all,
     whole_or_auto,
 )
 
@@ -112,6 +113,15 @@ def command(
         AmplitudeName | None,
         typer.Option(
             help="Numbers: let experts be brighter (offset), or also louder (gain), row by row."
+        ),
+    ] = None,
+    autoregressive: Annotated[
+        str | None,
+        typer.Option(
+            parser=whole_or_all,
+            metavar="N|all",
+            help="Let what experts say depend on earlier values: so many columns, pixels so many "
+            "lines away, or all.",
         ),
     ] = None,
     neighbours: Annotated[
@@ -225,6 +235,7 @@ def command(
         n_active=n_active,
         **_said(n_starts=n_starts, n_swaps=n_swaps),
         amplitude=None if amplitude is None else str(amplitude),
+        autoregressive=autoregressive,
         connectivity=_graph(table) if neighbours else None,
         random_state=seed,
         verbose=0 if quiet else 2 if verbose else 1,
@@ -237,12 +248,12 @@ def command(
             say("\n".join(understood(table, schema, others)))
     if not quiet:
         say_gaps(table, data)
+    if table.image_shape is not None:
+        model.image_shape_ = table.image_shape
     begun = time.monotonic()
     _learn(model, rows, weights, checkpoint, resume)
     seconds = time.monotonic() - begun
     model.verbose = 0
-    if table.image_shape is not None:
-        model.image_shape_ = table.image_shape
     if stability is not None:
         model.stability(rows, stability, random_state=seed, **_weighted(weights))
     save(model, output, overwrite=force)

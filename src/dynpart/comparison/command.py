@@ -13,6 +13,15 @@ from dynpart.comparison.document import by_table, write_document
 from dynpart.comparison.gaps import GAP_TABLES
 from dynpart.comparison.imputation import ImputationResult, load_imputations, run_imputation
 from dynpart.comparison.imputers import IMPUTERS
+from dynpart.comparison.ordered import (
+    ORDERED_CONTESTANTS,
+    ORDERED_PROBLEMS,
+    OrderedResult,
+    by_problem,
+    load_ordered,
+    ordered_table,
+    run_ordered,
+)
 from dynpart.comparison.problems import PROBLEMS, load_problem
 from dynpart.comparison.report import (
     findings,
@@ -34,7 +43,7 @@ TRACKING = "tracking"
 IMPUTATION = "imputation"
 SHAPES = "shapes"
 TABLES = "tables"
-OTHERS = (TRACKING, IMPUTATION, SHAPES, TABLES)
+OTHERS = (TRACKING, IMPUTATION, SHAPES, TABLES, *ORDERED_PROBLEMS)
 TRACKING_SEEDS = range(20)
 
 
@@ -56,7 +65,8 @@ def compare(
     Parameters
     ----------
     names : sequence of str
-        Problems, "tracking", "imputation", "shapes" or "tables".
+        Problems, "tracking", "imputation", "shapes", "tables", "autoregressive" or
+        "autoregressive-mnist".
     folder : Path
         Where results, templates and figures are kept.
     seeds : sequence of int
@@ -78,7 +88,9 @@ def compare(
             raise ValueError(
                 f"--data must be one of {', '.join([*PROBLEMS, *OTHERS])}, got {name!r}"
             )
-    known = dict.fromkeys([*CONTESTANTS, *IMPUTERS, *SHAPE_CONTESTANTS, *DENSITY_METHODS])
+    known = dict.fromkeys(
+        [*CONTESTANTS, *IMPUTERS, *SHAPE_CONTESTANTS, *DENSITY_METHODS, *ORDERED_CONTESTANTS]
+    )
     for name in [*(models or ()), *redo]:
         if name not in known:
             raise ValueError(f"--model must be one of {', '.join(known)}, got {name!r}")
@@ -90,6 +102,11 @@ def compare(
     ]
     densities = [
         DENSITY_METHODS[name] for name in models or DENSITY_METHODS if name in DENSITY_METHODS
+    ]
+    row_models = [
+        ORDERED_CONTESTANTS[name]
+        for name in models or ORDERED_CONTESTANTS
+        if name in ORDERED_CONTESTANTS
     ]
     problems = [name for name in dict.fromkeys(names) if name not in OTHERS]
 
@@ -155,6 +172,16 @@ def compare(
     for of_unseen in unseen_by_table(unseen):
         for sentence in unseen_findings(of_unseen):
             console.print(f"{of_unseen[0].title}. {sentence.replace('**', '')}", highlight=False)
+    ordered: list[OrderedResult] = []
+    in_order = [ORDERED_PROBLEMS[name] for name in ORDERED_PROBLEMS if name in names]
+    if in_order:
+        if not kept_only:
+            run_ordered(in_order, row_models, list(seeds), folder=folder, redo=redo, report=tell)
+        ordered = [r for r in load_ordered(folder) if r.problem in names]
+        if not ordered:
+            raise ValueError(f"{folder} holds no results for {in_order[0].name}")
+    for title, found in by_problem(ordered).items():
+        console.print(terminal_table(f"{title}, value after value", *ordered_table(found)))
     write_document(
         document,
         folder,
@@ -164,5 +191,6 @@ def compare(
         imputation=imputation,
         shapes=shapes,
         unseen=unseen,
+        ordered=ordered,
     )
     console.print(f"Document: {document}; results and figures: {folder}", highlight=False)

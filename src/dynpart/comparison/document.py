@@ -14,6 +14,7 @@ from dynpart.comparison.figures import plot_all_templates, plot_rate_distortion
 from dynpart.comparison.gaps import HELD_BACK, MOST_CATEGORIES
 from dynpart.comparison.imputation import ImputationResult
 from dynpart.comparison.imputers import N_NEAREST, WIDE
+from dynpart.comparison.ordered import OrderedResult, ordered_section
 from dynpart.comparison.problems import Problem
 from dynpart.comparison.report import (
     REAL,
@@ -142,6 +143,7 @@ def write_document(
     imputation: Sequence[ImputationResult] = (),
     shapes: Sequence[ShapeResult] = (),
     unseen: Sequence[UnseenResult] = (),
+    ordered: Sequence[OrderedResult] = (),
 ) -> None:
     """Write the document and its figures.
 
@@ -158,9 +160,10 @@ def write_document(
     imputation : sequence of ImputationResult
     shapes : sequence of ShapeResult
     unseen : sequence of UnseenResult
+    ordered : sequence of OrderedResult
     """
     remark = [f"**Note on these results.** {note}\n"] if note else []
-    repeated = _how_to_repeat(sections, bool(tracking), imputation, shapes, bool(unseen))
+    repeated = _how_to_repeat(sections, bool(tracking), imputation, shapes, bool(unseen), ordered)
     parts = [INTRODUCTION, *remark, repeated]
     if sections or imputation or unseen:
         parts.append(_summary(sections, imputation, unseen))
@@ -178,6 +181,8 @@ def write_document(
         parts.append(_shapes_section(path, folder, shapes))
     if unseen:
         parts.append(unseen_section(unseen))
+    if ordered:
+        parts.append(ordered_section(ordered, lambda figure: _link(path, figure), folder))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(parts))
 
@@ -234,6 +239,7 @@ def _how_to_repeat(
     imputation: Sequence[ImputationResult],
     shapes: Sequence[ShapeResult],
     unseen: bool,
+    ordered: Sequence[OrderedResult],
 ) -> str:
     lines = []
     for problem, rows in sections:
@@ -247,6 +253,9 @@ def _how_to_repeat(
         n_seeds = len({r.seed for r in shapes})
         lines.append(f"dynpart compare --data shapes --seeds {n_seeds}")
     lines += ["dynpart compare --data tables"] * unseen
+    for name in dict.fromkeys(r.problem for r in ordered):
+        n_seeds = len({r.seed for r in ordered if r.problem == name})
+        lines.append(f"dynpart compare --data {name} --seeds {n_seeds}")
     return "To repeat it:\n\n```\n" + "\n".join(lines) + "\n```\n"
 
 

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from dynpart.amplitudes import Amplitude
 from dynpart.arrays import like, namespace, to_numpy
-from dynpart.composition import expertise_ranks
+from dynpart.autoregression import Autoregression, AutoregressionSums, log_density_given
+from dynpart.composition import compose_hard, expertise_ranks
 from dynpart.deprecated import renamed
 from dynpart.engines._charges import Charges
 from dynpart.families import ColumnMoments, Family
@@ -46,6 +47,8 @@ class Experts:
         What is known of these levels: all are within plus and minus this, give or take a rounding.
     amplitude : Amplitude or None
         Whether gains and offsets of active experts vary from row to row, and how much.
+    autoregression : Autoregression or None
+        What the earlier values of a row add to what every expert says.
     """
 
     family: Family
@@ -53,6 +56,7 @@ class Experts:
     log2_expertise: Array
     log2_bound: float = math.inf
     amplitude: Amplitude | None = None
+    autoregression: Autoregression | None = None
 
     def __post_init__(self) -> None:
         wanted = (self.family.n_statistics, *self.log2_expertise.shape)
@@ -79,8 +83,9 @@ class Experts:
     def like(self, reference: Any) -> Experts:
         """The same experts as the kind of arrays that `reference` is."""
         eta, log2_expertise = like(self.eta, reference), like(self.log2_expertise, reference)
-        family = self.family.like(reference)
-        return Experts(family, eta, log2_expertise, self.log2_bound, self.amplitude)
+        family, given = self.family.like(reference), self.autoregression
+        given = None if given is None else given.like(reference)
+        return Experts(family, eta, log2_expertise, self.log2_bound, self.amplitude, given)
 
     def equally_sure(self) -> Experts:
         """The same experts, none of whom holds an opinion more firmly than the others."""
@@ -102,6 +107,20 @@ class Experts:
     def natural(self) -> tuple[Array, Array]:
         """Natural parameters and log-partition of every expert and variable."""
         return self.family.natural(self.eta)
+
+    def owned_log_density(self, values: Any, owner: Any) -> Any:
+        """Log P(x_d) of every variable under its owner, given earlier ones where they count.
+
+        Parameters
+        ----------
+        values : array of shape (n_rows, n_features)
+            As :meth:`Family.encode` returns them.
+        owner : array of shape (n_rows, n_features)
+        """
+        eta = compose_hard(self.eta, owner)
+        if self.autoregression is None:
+            return self.family.log_density(values, eta)
+        return log_density_given(values, eta, self.family, self.autoregression)
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,6 +198,12 @@ def check_hard(rule: PursuitRule) -> None:
             "codes with amplitudes are those of the hard rule and their likelihood: smoothed must "
             f"be False and prior None, got smoothed={rule.smoothed}, prior={rule.prior!r}"
         )
+
+
+def check_plain(experts: Experts) -> None:
+    """Raise ValueError if experts know earlier values: their sums are `autoregression_sums`."""
+    if experts.autoregression is not None:
+        raise ValueError("experts that know earlier values have no such sums")
 
 
 def check_newton(experts: Experts) -> None:
@@ -464,3 +489,9 @@ class Engine(Protocol):
 
     def mixture_sums(self, rows: Any, experts: Experts, log_weight: Array) -> MixtureSums:
         """Sums for EM of a mixture whose components, with these weights, are the experts."""
+
+    def autoregression_sums(self, rows: Any, experts: Experts, codes: Any) -> AutoregressionSums:
+        """Sums for the weights of earlier values, given the codes, of experts that have them.
+
+        Experts that have them offer no other sums.
+        """

@@ -15,6 +15,7 @@ from torch import Tensor
 from dynpart.arrays import is_observed
 from dynpart.engines._charges import Charges
 from dynpart.engines._contract import MARGIN, NEARLY, Experts, PursuitRule, n_weakest
+from dynpart.engines._offsets import log_densities_given
 from dynpart.engines._torch_codes import binary_codes
 
 
@@ -332,6 +333,8 @@ def log_densities(x: Tensor, experts: Experts) -> Tensor:
 
     Without b(x), which is the same for all experts; zero where nothing was observed.
     """
+    if experts.autoregression is not None:
+        return torch.as_tensor(log_densities_given(x, experts))
     theta, log_partition = experts.natural
     rows: Any = x
     T: Any = experts.family.statistics(rows)

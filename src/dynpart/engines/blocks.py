@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynpart.arrays import namespace
+from dynpart.autoregression import AutoregressionSums
 from dynpart.engines._contract import (
     Codes,
     CodeSummary,
@@ -364,6 +365,12 @@ class BlocksEngine:
         if not isinstance(rows, BlockRows):
             return self.inner.mixture_sums(rows, experts, log_weight)
         return tree_sum(self.inner.mixture_sums(block, experts, log_weight) for block in rows)
+
+    def autoregression_sums(
+        self, rows: AnyRows, experts: Experts, codes: Any
+    ) -> AutoregressionSums:
+        """Sums for the weights of earlier values, added over blocks."""
+        return self._sums(self.inner.autoregression_sums, rows, experts, codes)
 
     def _sums(
         self,

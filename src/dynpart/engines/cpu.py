@@ -18,7 +18,16 @@ from threadpoolctl import threadpool_info
 
 from dynpart.amplitudes import Amplitude, Terms
 from dynpart.arrays import is_observed, row_blocks
-from dynpart.engines import _cpu_amplitudes, _cpu_dense, _cpu_levels, _cpu_smoothed, _cpu_sums
+from dynpart.autoregression import AutoregressionSums
+from dynpart.composition import owners_of
+from dynpart.engines import (
+    _cpu_amplitudes,
+    _cpu_dense,
+    _cpu_levels,
+    _cpu_offsets,
+    _cpu_smoothed,
+    _cpu_sums,
+)
 from dynpart.engines._contract import (
     MARGIN,
     Codes,
@@ -30,6 +39,7 @@ from dynpart.engines._contract import (
     ResponsibilitySums,
     check_hard,
     check_newton,
+    check_plain,
 )
 from dynpart.engines._cpu_charges import KernelCharges, kernel_charges
 from dynpart.engines._cpu_refine import new_refinement
@@ -46,6 +56,7 @@ from dynpart.engines._cpu_tables import (
     tiles,
     working_precision,
 )
+from dynpart.engines._offsets import autoregression_sums, check_offsets, without_shift
 from dynpart.rows import Rows
 
 CHUNK_VALUES = 1 << 26
@@ -107,10 +118,13 @@ class CpuEngine(NumpyEngine):
         """Likelihood matching pursuit (section 2.1) for every row."""
         experts.check_shapes(rows, cost=rule.cost)
         rule.check_background(background)
+        rows, experts = without_shift(rows, experts)
         dtype = np.int16 if experts.n_experts < np.iinfo(np.int16).max else np.int32
         if background is not None:
             experts = experts.beside(background)
-        if experts.amplitude is not None:
+        if experts.autoregression is not None:
+            run = _offset_pursuit(experts, rule)
+        elif experts.amplitude is not None:
             run = _amplitude_pursuit(experts, rule, guided=background is not None)
         elif _is_discrete(experts):
             run = _discrete_pursuit(experts, rule, complete=rows.complete)
@@ -128,6 +142,7 @@ class CpuEngine(NumpyEngine):
 
     def gradient_sums(self, rows: Rows, experts: Experts, codes: Codes) -> GradientSums:
         """Sums of g = d log P / d log e_k and g^2 in the smoothed composition (appendix A)."""
+        check_plain(experts)
         if experts.amplitude is not None:
             return GradientSums(self._amplitude_sums(rows, experts, codes, gradients=True))
         kernel: Callable
@@ -147,6 +162,7 @@ class CpuEngine(NumpyEngine):
 
     def responsibility_sums(self, rows: Rows, experts: Experts, codes: Codes) -> ResponsibilitySums:
         """Sums of r and r T(x) for the averages of eq. 5 and 6."""
+        check_plain(experts)
         if experts.amplitude is not None:
             return ResponsibilitySums(self._amplitude_sums(rows, experts, codes, gradients=False))
         tile = _expertise_tiles(experts, [], [])
@@ -169,6 +185,16 @@ class CpuEngine(NumpyEngine):
         check_newton(experts)
         tile = _expertise_tiles(experts, [*experts.eta], [0.5])
         return OpinionSums(self._sums(_opinion_derivatives(experts), rows, experts, codes, tile, 2))
+
+    def autoregression_sums(self, rows: Rows, experts: Experts, codes: Codes) -> AutoregressionSums:
+        """Sums of the derivatives by weights of earlier values and by opinions."""
+        experts.check_shapes(rows, members=codes.members)
+        total: Any = None
+        for chunk in row_blocks(*rows.shape):
+            owner = owners_of(experts.ranks, codes.members[chunk])
+            part = autoregression_sums(rows[chunk], experts, owner, np.float32)
+            total = part if total is None else total + part
+        return total
 
     def _amplitude_sums(
         self, rows: Rows, experts: Experts, codes: Codes, *, gradients: bool
@@ -417,6 +443,27 @@ def _amplitude_pursuit(experts: Experts, rule: PursuitRule, *, guided: bool) -> 
             )
 
         threads.map_rows(pursue, len(order), 4 * rank.size * rule.max_active)
+
+    return run
+
+
+def _offset_pursuit(experts: Experts, rule: PursuitRule) -> Run:
+    check_offsets(rule)
+    given, by = experts.autoregression, order_tables(experts)
+    assert given is not None
+    odds = np.exp(experts.natural[0][0])
+    against = by_variable(np.stack([odds, 1 / odds]), 1.0, np.float32)
+    rule_, memory = _kernel_rule(rule, experts.n_experts), ThreadTables(1, by.rank.size)
+
+    def run(threads: Threads, x: NDArray, order: NDArray, log_likelihood: NDArray) -> None:
+        def pursue(lo: int, hi: int) -> None:
+            offset = given.offsets(x[lo:hi].astype(np.float64))
+            _cpu_offsets.pursue(
+                x[lo:hi], offset, 0, hi - lo, against, by.rank, by.rank_by_expert, by.keys, rule_,
+                memory.tables[0], order[lo:hi], log_likelihood[lo:hi],
+            )  # fmt: skip
+
+        threads.map_rows(pursue, len(x), 4 * by.rank.size)
 
     return run
 

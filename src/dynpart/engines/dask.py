@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dynpart.autoregression import AutoregressionSums
 from dynpart.engines._contract import (
     Codes,
     CodeSummary,
@@ -291,6 +292,14 @@ class DaskEngine(NumpyEngine):
         shared = [self._share(experts)] * len(rows.blocks)
         weights = [log_weight] * len(rows.blocks)
         return self.sum_over("mixture", self.inner.mixture_sums, rows.blocks, shared, weights)
+
+    def autoregression_sums(
+        self, rows: DaskRows | Rows, experts: Experts, codes: Any
+    ) -> AutoregressionSums:
+        """Sums for the weights of earlier values, added over blocks."""
+        if isinstance(rows, Rows):
+            return self.local.autoregression_sums(rows, experts, codes)
+        return self._sums("autoregression", self.inner.autoregression_sums, rows, experts, codes)
 
     def _sums(
         self, name: str, of_block: Callable[..., T], rows: DaskRows, experts: Experts, codes: Any

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynpart.arrays import is_observed, row_blocks
+from dynpart.autoregression import AutoregressionSums
 from dynpart.composition import compose_smoothed, owners, responsibilities
 from dynpart.engines._charges import Charges
 from dynpart.engines._contract import (
@@ -24,7 +25,14 @@ from dynpart.engines._contract import (
     PursuitRule,
     ResponsibilitySums,
     check_newton,
+    check_plain,
     n_weakest,
+)
+from dynpart.engines._offsets import (
+    autoregression_sums,
+    check_offsets,
+    log_densities_given,
+    without_shift,
 )
 from dynpart.rows import Rows
 
@@ -42,6 +50,8 @@ class ReferenceEngine(NumpyEngine):
         """Likelihood matching pursuit (section 2.1) for every row."""
         experts.check_shapes(rows, cost=rule.cost)
         rule.check_background(background)
+        if experts.autoregression is not None:
+            check_offsets(rule)
         blocks = (rows[block] for block in _blocks(rows, experts))
         if experts.amplitude is not None:
             return Codes.joined(
@@ -51,6 +61,7 @@ class ReferenceEngine(NumpyEngine):
 
     def gradient_sums(self, rows: Rows, experts: Experts, codes: Codes) -> GradientSums:
         """Sums of g = d log P / d log e_k and g^2 in the smoothed composition (appendix A)."""
+        check_plain(experts)
 
         def of_block(block: slice) -> GradientSums:
             if experts.amplitude is not None:
@@ -67,6 +78,7 @@ class ReferenceEngine(NumpyEngine):
 
     def responsibility_sums(self, rows: Rows, experts: Experts, codes: Codes) -> ResponsibilitySums:
         """Sums of r and r T(x) for the averages of eq. 5 and 6."""
+        check_plain(experts)
 
         def of_block(block: slice) -> ResponsibilitySums:
             if experts.amplitude is not None:
@@ -90,6 +102,15 @@ class ReferenceEngine(NumpyEngine):
             weight = weights_of(rows[block])
             second = weighted_sum(weight, by_opinion * by_opinion)
             return OpinionSums(np.stack([weighted_sum(weight, by_opinion), second]))
+
+        return reduce(add, map(of_block, _blocks(rows, experts)))
+
+    def autoregression_sums(self, rows: Rows, experts: Experts, codes: Codes) -> AutoregressionSums:
+        """Sums of the derivatives by weights of earlier values and by opinions."""
+
+        def of_block(block: slice) -> AutoregressionSums:
+            owner = owners(experts.ranks, codes[block].active(experts.n_experts))
+            return autoregression_sums(rows[block], experts, owner)
 
         return reduce(add, map(of_block, _blocks(rows, experts)))
 
@@ -130,6 +151,9 @@ def expert_log_densities(rows: Rows, experts: Experts) -> Array:
 
     Without b(x), which is the same for all experts; zero where nothing was observed.
     """
+    rows, experts = without_shift(rows, experts)
+    if experts.autoregression is not None:
+        return log_densities_given(rows.values, experts)
     T = experts.family.statistics(rows.values)
     theta, log_partition = experts.natural
     density = -log_partition[None] + T[0][:, None] * theta[0]

@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from dynpart.arrays import is_tensor, row_blocks
+from dynpart.autoregression import AutoregressionSums
+from dynpart.composition import owners
 from dynpart.engines import _torch_amplitudes, _torch_sums
 from dynpart.engines._contract import (
     Experts,
@@ -31,11 +33,13 @@ from dynpart.engines._contract import (
     ResponsibilitySums,
     check_hard,
     check_newton,
+    check_plain,
     row_log_base,
 )
 from dynpart.engines._mixture import MixtureSums, mixture_sums
+from dynpart.engines._offsets import autoregression_sums, check_offsets, without_shift
 from dynpart.engines._torch_amplitudes import AmplitudeHard
-from dynpart.engines._torch_codes import TorchCodes, best_start
+from dynpart.engines._torch_codes import TorchCodes, best_start, binary_codes
 from dynpart.engines._torch_pursuit import (
     HardScore,
     PlainHard,
@@ -143,6 +147,8 @@ class TorchEngine:
         """Likelihood matching pursuit (section 2.1) for every row."""
         experts.check_shapes(rows, cost=rule.cost)
         rule.check_background(background)
+        if experts.autoregression is not None:
+            check_offsets(rule)
         with self._current():
             here = None if background is None else self._here(background)
             return self._pursue(rows, self._here(experts), rule, here)
@@ -150,6 +156,9 @@ class TorchEngine:
     def _pursue(
         self, rows: Rows, here: Experts, rule: PursuitRule, background: Experts | None
     ) -> TorchCodes:
+        told = here
+        if here.family.is_normal:  # what earlier values say is taken from each part of the rows
+            here = replace(here, autoregression=None)
         kernels, n_experts = self._use_kernels(here, rows), here.n_experts
         if background is not None:
             here = here.beside(background)
@@ -162,7 +171,7 @@ class TorchEngine:
             row_bytes = (40 if here.amplitude is None else 200) * here.n_experts * n_features
 
         def of_chunk(part: Rows) -> TorchCodes:
-            order, log_likelihood = pursue(part.values)
+            order, log_likelihood = pursue(without_shift(part, told)[0].values)
             base = row_log_base(part, here.family)
             codes = TorchCodes(
                 order.int(), log_likelihood + base, n_experts, kernels,
@@ -175,11 +184,13 @@ class TorchEngine:
 
     def gradient_sums(self, rows: Rows, experts: Experts, codes: Any) -> GradientSums:
         """Sums of g = d log P / d log e_k and g^2 in the smoothed composition (appendix A)."""
+        check_plain(experts)
         with self._current():
             return GradientSums(self._sums("gradient_sums", rows, experts, codes))
 
     def responsibility_sums(self, rows: Rows, experts: Experts, codes: Any) -> ResponsibilitySums:
         """Sums of r and r T(x) for the averages of eq. 5 and 6."""
+        check_plain(experts)
         with self._current():
             return ResponsibilitySums(self._sums("responsibility_sums", rows, experts, codes))
 
@@ -188,6 +199,21 @@ class TorchEngine:
         check_newton(experts)
         with self._current():
             return OpinionSums(self._sums("opinion_sums", rows, experts, codes))
+
+    def autoregression_sums(self, rows: Rows, experts: Experts, codes: Any) -> AutoregressionSums:
+        """Sums of the derivatives by weights of earlier values and by opinions."""
+        experts.check_shapes(rows, members=codes.members)
+        here = self._here(experts)
+        n_experts, n_features = here.log2_expertise.shape
+
+        def of_chunk(block: slice, part: Rows) -> AutoregressionSums:
+            active: Any = binary_codes(codes.members[block], n_experts)
+            owner = owners(here.ranks, active)
+            return autoregression_sums(part, here, owner)
+
+        with self._current():
+            chunks = self._chunks(rows, 64 * n_features)
+            return reduce(add, (of_chunk(*chunk) for chunk in chunks))
 
     def mixture_sums(self, rows: Rows, experts: Experts, log_weight: Any) -> MixtureSums:
         """Sums for EM of a mixture whose components are the experts."""
@@ -234,6 +260,8 @@ class TorchEngine:
         family = experts.family
         known = family.is_binary or family.is_normal
         if not self.kernels or not known or experts.amplitude is not None:
+            return False
+        if experts.autoregression is not None:
             return False
         if not isinstance(family.unit, float) or family.unit != 1:
             return False

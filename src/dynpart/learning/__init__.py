@@ -1,7 +1,13 @@
 """Learning: the loop that never looks at a row, and the plans it follows."""
 
 from dynpart.deprecated import renamed_in
-from dynpart.learning._batch import Memory, break_ties, update_expertise, update_opinions
+from dynpart.learning._batch import (
+    Memory,
+    break_ties,
+    sharpened,
+    update_expertise,
+    update_opinions,
+)
 from dynpart.learning._connectivity import neighbourly
 from dynpart.learning._diagnosis import complaints
 from dynpart.learning._learner import RunLog, iterate, learn_once
@@ -36,6 +42,7 @@ __all__ = [
     "learn_once",
     "neighbourly",
     "penalised_objective",
+    "sharpened",
     "update_expertise",
     "update_opinions",
     "with_levels",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from dynpart import datasets
 from dynpart.estimator import LITERAL
+from dynpart.reproduce._beyond import INTENSITIES, ORDER
 from dynpart.reproduce._design import Data, Experiment, Picture, Result, Run, Variant
 
 if TYPE_CHECKING:
@@ -300,6 +301,7 @@ MOTORCYCLES = Experiment(
 )
 
 EXPERIMENTS = {
-    experiment.name: experiment for experiment in (SYNTHETIC, MNIST, HORSES, MOTORCYCLES)
+    experiment.name: experiment
+    for experiment in (SYNTHETIC, MNIST, HORSES, MOTORCYCLES, INTENSITIES, ORDER)
 }
-"""The paper's experiments by name."""
+"""The paper's experiments, and what its discussion asks for, by name."""

@@ -37,7 +37,8 @@ def reproduce(
     Parameters
     ----------
     names : iterable of str
-        Names of experiments: "synthetic", "mnist", "horses", "motorcycles".
+        Names of experiments: "synthetic", "mnist", "horses", "motorcycles"; "intensities" and
+        "order" for what the paper's discussion asks for.
     out : path-like
         Folder for models, measurements and figures; made if it is not there.
     report : path-like, optional

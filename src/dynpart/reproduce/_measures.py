@@ -49,7 +49,8 @@ def measure(
     H = model.transform(X)
     encode_seconds = time.perf_counter() - start
     owner = model.partition(H)
-    composed = model.means_[owner, np.arange(X.shape[1])]
+    said = None if model.amplitude is None else model.amplitudes(X, H)
+    composed = model.inverse_transform(H, said, given=X)
     log_likelihood = float(model.log_likelihood(X, H).mean())
     bits = -(log_likelihood + float(model.log_prior(H).mean())) / math.log(2)
     if is_gray(model):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dynpart.storage._autoregression import AUTOREGRESSION
 from dynpart.storage._choices import pack_choices, unpack_choices
 from dynpart.storage._container import ModelFileError, plain
 from dynpart.storage._history import LONGEST
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 GRAPH = ("connectivity.row", "connectivity.column", "connectivity.weight")
 MOMENTS = ("moments.mean", "moments.variance", "moments.observed", "moments.levels")
 BOOK = ("book.codes", "book.counts")
-OPTIONAL = {*GRAPH, *MOMENTS, *BOOK, *PRIOR}
+OPTIONAL = {*GRAPH, *MOMENTS, *BOOK, *PRIOR, *AUTOREGRESSION}
 LEAST_WEIGHT, MOST_WEIGHT = 1e-300, 1e6
 """Weights of edges: evidence over heavier ones takes for ever to come to rest, and the reciprocal
 of lighter ones is infinite."""

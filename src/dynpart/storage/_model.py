@@ -6,12 +6,14 @@ import json
 import os
 import warnings
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dynpart.arrays import as_float64, to_numpy
+from dynpart.storage._autoregression import pack_autoregression, unpack_autoregression
 from dynpart.storage._checks import check_arrays, check_meta
 from dynpart.storage._container import (
     MOST_BYTES,
@@ -124,6 +126,7 @@ def _packed(model: BaseEstimator) -> tuple[dict[str, Any], dict[str, NDArray[Any
     }
     arrays = {name: as_float64(to_numpy(array)) for name, array in arrays.items()}
     more_meta, more_arrays = pack_extras(model)
+    more_arrays |= pack_autoregression(experts.autoregression)
     return meta | more_meta, arrays | own_arrays | more_arrays | pack_prior(model.prior_)
 
 
@@ -176,7 +179,8 @@ def _restored(
     model = unfitted(path, kind, meta)
     experts = Experts(family, arrays["eta"], arrays["log2_expertise"])
     check_experts(path, experts)
-    model._keep_experts(experts)
+    given = unpack_autoregression(path, arrays, family, n_features)
+    model._keep_experts(replace(experts, autoregression=given))
     model.activation_probabilities_ = arrays["activation_probabilities"]
     model.prior_ = unpack_prior(path, arrays, model.activation_probabilities_)
     model.objective_history_ = arrays["objective_history"]

@@ -1,0 +1,329 @@
+"""Rows told value after value: ours beside networks that do nothing else, on the same rows."""
+
+from __future__ import annotations
+
+import json
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+from sklearn.exceptions import ConvergenceWarning
+
+from dynpart.atomic import atomic_write
+from dynpart.baselines import MaskedNetwork, Mixture
+from dynpart.comparison.report import Column, cell, markdown_table
+from dynpart.datasets import ImageDataset, load_digits, load_mnist
+from dynpart.estimator import DynamicPartitionModel
+
+Array = NDArray[np.float64]
+
+FILE = "ordered.json"
+N_LINES, N_COLUMNS = 4, 12
+"""Samples of a picture."""
+LEAST_CHANCE = 1e-4
+"""Probabilities of the mixture are kept this far from 0 and 1, as ours are."""
+
+INTRODUCTION = """## Value after value
+
+Mean log P(x) of test rows in nats, higher is better; all models learn from the same binary rows.
+
+- **ours, autoregressive**: `autoregressive="all"`; what experts say depends on the pixels before.
+  *one code* is `score`, log P(x given h) + log P(h) of each row's code; *nearby codes* is
+  `log_density`, which sums over codes that differ by one change. Both are bounds from below.
+  **one expert a row**: the same with `max_active=1`, a mixture of networks that share weights.
+  **ours**: without earlier pixels.
+- **fully visible sigmoid network**: a logistic regression of each pixel on those before it.
+- **MADE**: the same with a layer of hidden units, one order of the pixels. Both networks learn by
+  Adam in torch and stop when a tenth of the rows, held back, no longer gains.
+- **mixture of Bernoullis**: as many components as ours has experts, by EM.
+"""
+
+
+class RowModel(Protocol):
+    """What a model of rows can do."""
+
+    def scores(self, X: NDArray) -> dict[str, float]:
+        """Mean nats of rows, as "nats" and where there are more, by their names."""
+
+    def sample(self, n_samples: int) -> NDArray:
+        """New rows of zeros and ones."""
+
+
+@dataclass(frozen=True)
+class OrderedProblem:
+    """Binary rows, and how large models of them are."""
+
+    name: str
+    title: str
+    load: Callable[[], ImageDataset]
+    n_experts: int
+    max_active: int
+    n_hidden: int
+
+
+@dataclass(frozen=True)
+class _Ours:
+    model: DynamicPartitionModel
+
+    def scores(self, X: NDArray) -> dict[str, float]:
+        return {
+            "nats": self.model.score(X),
+            "nearby": float(np.mean(self.model.log_density(X))),
+            "active": float(np.mean(np.sum(self.model.transform(X), axis=1))),
+        }
+
+    def sample(self, n_samples: int) -> NDArray:
+        return self.model.sample(n_samples, random_state=0)
+
+
+@dataclass(frozen=True)
+class _Network:
+    model: MaskedNetwork
+
+    def scores(self, X: NDArray) -> dict[str, float]:
+        return {"nats": float(np.mean(self.model.log_density(X)))}
+
+    def sample(self, n_samples: int) -> NDArray:
+        return self.model.sample(n_samples)
+
+
+@dataclass(frozen=True)
+class _Mixture:
+    model: Mixture
+
+    def scores(self, X: NDArray) -> dict[str, float]:
+        p = self.model.means_.clip(LEAST_CHANCE, 1 - LEAST_CHANCE)
+        explained = X @ np.log(p).T + (1.0 - X) @ np.log1p(-p).T
+        return {"nats": float(np.mean(logsumexp(explained + np.log(self.model.weights_), axis=1)))}
+
+    def sample(self, n_samples: int) -> NDArray:
+        rng = np.random.default_rng(0)
+        chosen = rng.choice(len(self.model.weights_), n_samples, p=self.model.weights_)
+        means = self.model.means_[chosen]
+        return (rng.random(means.shape) < means).astype(np.uint8)
+
+
+def _ours(**settings: Any) -> Callable[[OrderedProblem, ImageDataset, int], RowModel]:
+    def learn(problem: OrderedProblem, data: ImageDataset, seed: int) -> RowModel:
+        limits = {"max_active": problem.max_active} | settings
+        model = DynamicPartitionModel(problem.n_experts, random_state=seed, **limits)
+        return _Ours(model.fit(data.train))
+
+    return learn
+
+
+def _network(*, hidden: bool) -> Callable[[OrderedProblem, ImageDataset, int], RowModel]:
+    def learn(problem: OrderedProblem, data: ImageDataset, seed: int) -> RowModel:
+        n_hidden = problem.n_hidden if hidden else 0
+        return _Network(MaskedNetwork(n_hidden, random_state=seed).fit(data.train))
+
+    return learn
+
+
+def _mixture(problem: OrderedProblem, data: ImageDataset, seed: int) -> RowModel:
+    return _Mixture(Mixture(problem.n_experts, random_state=seed).fit(data.train))
+
+
+@dataclass(frozen=True)
+class OrderedContestant:
+    """A model of rows and how it learns."""
+
+    name: str
+    title: str
+    learn: Callable[[OrderedProblem, ImageDataset, int], RowModel]
+
+
+ORDERED_CONTESTANTS = {
+    each.name: each
+    for each in (
+        OrderedContestant(
+            "dynamic-autoregressive", "ours, autoregressive", _ours(autoregressive="all")
+        ),
+        OrderedContestant(
+            "one-autoregressive",
+            "ours, autoregressive, one expert a row",
+            _ours(autoregressive="all", max_active=1),
+        ),
+        OrderedContestant("dynamic-plain", "ours", _ours()),
+        OrderedContestant(
+            "visible-network", "fully visible sigmoid network", _network(hidden=False)
+        ),
+        OrderedContestant("made", "MADE", _network(hidden=True)),
+        OrderedContestant("bernoulli-mixture", "mixture of Bernoullis", _mixture),
+    )
+}
+ORDERED_PROBLEMS = {
+    "autoregressive": OrderedProblem("autoregressive", "digits", load_digits, 30, 4, 200),
+    "autoregressive-mnist": OrderedProblem(
+        "autoregressive-mnist", "MNIST", load_mnist, 100, 4, 1000
+    ),
+}
+
+
+@dataclass(frozen=True)
+class OrderedResult:
+    """What one model achieved with one seed, on the test rows.
+
+    Attributes
+    ----------
+    problem, contestant, title : str
+    seed : int
+    scores : dict of str to float
+        "nats" a row, and what else the model tells.
+    seconds : float
+        To learn.
+    """
+
+    problem: str
+    contestant: str
+    title: str
+    seed: int
+    scores: dict[str, float]
+    seconds: float
+
+
+def run_ordered(
+    problems: Sequence[OrderedProblem],
+    contestants: Sequence[OrderedContestant],
+    seeds: Sequence[int],
+    *,
+    folder: Path,
+    redo: Sequence[str] = (),
+    report: Callable[[str], None] = print,
+) -> list[OrderedResult]:
+    """Learn and measure what the folder does not hold yet; draw the first seed's samples.
+
+    Parameters
+    ----------
+    problems : sequence of OrderedProblem
+    contestants : sequence of OrderedContestant
+    seeds : sequence of int
+    folder : Path
+    redo : sequence of str
+        Contestants to compute afresh.
+    report : callable
+        Told of each result.
+
+    Returns
+    -------
+    list of OrderedResult
+        All that the folder holds.
+    """
+    kept = {
+        (r.problem, r.contestant, r.seed): r
+        for r in load_ordered(folder)
+        if r.contestant not in redo
+    }
+    for problem in problems:
+        data = problem.load()
+        for contestant in contestants:
+            for seed in seeds:
+                if (problem.name, contestant.name, seed) in kept:
+                    continue
+                began = time.perf_counter()
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", ConvergenceWarning)
+                    model = contestant.learn(problem, data, seed)
+                seconds = time.perf_counter() - began
+                result = OrderedResult(
+                    problem.name,
+                    contestant.name,
+                    contestant.title,
+                    seed,
+                    model.scores(data.test),
+                    seconds,
+                )
+                report(
+                    f"{problem.title}, {contestant.title}, seed {seed}: "
+                    f"{result.scores['nats']:.2f} nats, {seconds:.0f} s"
+                )
+                kept[problem.name, contestant.name, seed] = result
+                folder.mkdir(parents=True, exist_ok=True)
+                with atomic_write(folder / FILE) as file:
+                    file.write(json.dumps([asdict(r) for r in kept.values()], indent=1).encode())
+                if seed == seeds[0]:
+                    picture = draw_rows(model.sample(N_LINES * N_COLUMNS), data.image_shape)
+                    picture.savefig(picture_of(folder, result), bbox_inches="tight")
+    return list(kept.values())
+
+
+def load_ordered(folder: Path) -> list[OrderedResult]:
+    """Results that the folder holds."""
+    path = folder / FILE
+    return [OrderedResult(**each) for each in json.loads(path.read_text())] if path.exists() else []
+
+
+def picture_of(folder: Path, result: OrderedResult) -> Path:
+    """The file with samples of a model."""
+    return folder / f"{result.problem}-{result.contestant}.png"
+
+
+def draw_rows(rows: NDArray, image_shape: tuple[int, int]) -> Figure:
+    """Rows as pictures, side by side on a grid of `N_COLUMNS`."""
+    height, width = image_shape
+    n_lines = -(-len(rows) // N_COLUMNS)
+    canvas = np.full((n_lines * (height + 1), N_COLUMNS * (width + 1)), 0.5)
+    for n, row in enumerate(rows):
+        line, column = divmod(n, N_COLUMNS)
+        top, left = line * (height + 1), column * (width + 1)
+        canvas[top : top + height, left : left + width] = np.reshape(row, image_shape)
+    figure = Figure(figsize=(8, 8 * canvas.shape[0] / canvas.shape[1]), dpi=130)
+    FigureCanvasAgg(figure)
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.imshow(canvas, cmap="gray_r", vmin=0, vmax=1, interpolation="nearest")
+    axes.set_axis_off()
+    return figure
+
+
+def ordered_table(results: Sequence[OrderedResult]) -> tuple[list[str], list[list[str]]]:
+    """Headings and lines of one problem: a line per model."""
+    nats, active, seconds = (Column("", "", form) for form in (".2f", ".1f", ".0f"))
+    headings = ["model", "nats (ours: one code)", "nearby codes", "active", "fit s"]
+    lines = []
+    for name in dict.fromkeys(r.contestant for r in results):
+        chosen = [r for r in results if r.contestant == name]
+
+        def told(score: str, form: Column, chosen: Sequence[OrderedResult] = chosen) -> str:
+            return cell([r.scores[score] for r in chosen if score in r.scores], form)
+
+        times = cell([r.seconds for r in chosen], seconds)
+        scores = told("nats", nats), told("nearby", nats), told("active", active)
+        lines.append([chosen[0].title, *scores, times])
+    return headings, lines
+
+
+def by_problem(results: Sequence[OrderedResult]) -> dict[str, list[OrderedResult]]:
+    """Results by the title of their problem."""
+    return {
+        problem.title: found
+        for problem in ORDERED_PROBLEMS.values()
+        if (found := [r for r in results if r.problem == problem.name])
+    }
+
+
+def ordered_section(
+    results: Sequence[OrderedResult], link: Callable[[Path], str], folder: Path
+) -> str:
+    """The section of the document."""
+    text = [INTRODUCTION]
+    for title, found in by_problem(results).items():
+        problem = ORDERED_PROBLEMS[found[0].problem]
+        text += [
+            f"### {title}, value after value\n",
+            f"{problem.n_experts} experts or components, at most {problem.max_active} active; "
+            f"{problem.n_hidden} hidden units.\n",
+            markdown_table(*ordered_table(found)) + "\n",
+        ]
+        for result in found:
+            figure = picture_of(folder, result)
+            if result.seed == found[0].seed and figure.exists():
+                text.append(f"![Samples: {result.title}]({link(figure)})\n")
+    return "\n".join(text)

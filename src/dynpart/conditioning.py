@@ -1,0 +1,243 @@
+"""Conditioning: weights of earlier values, opinions and codes, learnt in turn from sums over rows.
+
+The ordinary search finds experts that explain rows on their own. Here they learn to speak given the
+values before: rows are encoded, weights and opinions follow the gradient of log P(x | h) for a few
+passes over the rows, rows are encoded again, and so on. All of it needs sums that add up over rows;
+no row is looked into.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynpart.arrays import as_float64, like, namespace, to_numpy
+from dynpart.autoregression import Autoregression, AutoregressionSums
+from dynpart.encoding import Encoding
+from dynpart.engines import Engine, Experts
+from dynpart.families import ColumnMoments
+from dynpart.learning import Task, sharpened
+from dynpart.prior import CodePrior
+from dynpart.pursuits import pursue
+from dynpart.rows import Rows
+
+Array = NDArray[np.float64]
+
+MOST_ROWS = 100_000
+"""Rows that weights are learnt from, drawn at random where there are more."""
+ROUNDS = 4
+"""How often codes are found anew."""
+PASSES, FEWEST_STEPS = 5, 150
+"""Passes over the rows between two searches for codes, or more until there are so many steps."""
+BATCHES, FEWEST, MOST = 50, 20, 200
+"""Batches that rows are cut into, as long as a batch has neither fewer nor more rows than these."""
+RATE = 0.02
+"""Size of the first steps, in nats (or standard deviations); the last ones are nearly nothing."""
+MEMORY = (0.9, 0.999)
+"""What the running means of the gradient and of its square keep at a step (Kingma and Ba, 2015)."""
+SPARSITY = 5.0
+"""Nats that a weight of 1 costs, in the same units: absolute values are penalised."""
+LOYALTY = 5.0
+"""Nats that half the square of an expert's own deviation from what it said before costs."""
+EPSILON = 1.0
+"""Rows of the population in the averages of real columns (eq. 5 and 6)."""
+SHARPNESS, MANY_ROWS = 3.0, 240
+"""These averages follow the hard rule more closely where there are so many rows per expert."""
+TINY = 1e-10
+
+
+@dataclass
+class Moving:
+    """An array that follows a gradient with steps of its own size for each entry (Adam)."""
+
+    value: Any
+    mean: Any = 0.0
+    square: Any = 0.0
+    n_steps: int = 0
+
+    def step(self, gradient: Any, rate: float, sparsity: float = 0.0) -> None:
+        """Go uphill; then entries that do not pay their `sparsity` a unit become zero."""
+        xp = namespace(gradient)
+        self.n_steps += 1
+        first, second = MEMORY
+        self.mean = first * self.mean + (1 - first) * gradient
+        self.square = second * self.square + (1 - second) * gradient * gradient
+        size = rate / (xp.sqrt(self.square / (1 - second**self.n_steps)) + TINY)
+        moved = self.value + size * self.mean / (1 - first**self.n_steps)
+        if sparsity:
+            moved = xp.sign(moved) * xp.clip(abs(moved) - size * sparsity, 0.0, None)
+        self.value = moved
+
+
+@dataclass
+class Conditional:
+    """What is learnt: weights of earlier values, and what experts say beside them.
+
+    A binary expert with log-odds theta says ``slope * theta + bias + own``, with slopes and biases
+    that all experts share. A real one says its opinion, which is an average of what is left.
+
+    Attributes
+    ----------
+    before : Experts
+        As the search has found them.
+    eta : array of shape (n_statistics, n_experts, n_features)
+        Opinions of real experts.
+    centre, scale : array of shape (n_features,)
+        Values are measured from the centre in these units.
+    earlier : array of shape (n_features, n_features)
+        1 where a weight may be, else 0.
+    weights : Moving, of shape (n_features, n_features)
+    slope, bias : Moving, of shape (n_features,)
+    own : Moving, of shape (n_experts, n_features)
+    """
+
+    before: Experts
+    eta: Any
+    centre: Any
+    scale: Any
+    earlier: Any
+    weights: Moving
+    slope: Moving
+    bias: Moving
+    own: Moving
+
+    @classmethod
+    def of(cls, experts: Experts, earlier: Any, moments: ColumnMoments) -> Conditional:
+        """Nothing is known of earlier values yet."""
+        xp, eta = namespace(experts.eta), experts.eta
+        none = xp.zeros_like(eta[0, 0])
+        scale = none + 1
+        if experts.family.is_normal:
+            deviation = xp.sqrt(as_float64(moments.variance))
+            scale = xp.where(deviation > 0, deviation, scale)
+        earlier = as_float64(like(earlier, eta))
+        moving = Moving(xp.zeros_like(earlier)), Moving(none + 1), Moving(none)
+        own = Moving(xp.zeros_like(eta[0]))
+        return cls(experts, eta, as_float64(moments.mean), scale, earlier, *moving, own)
+
+    def experts(self) -> Experts:
+        """The experts as they speak now."""
+        weights = self.weights.value * self.scale[:, None] / self.scale
+        given = Autoregression(weights, self.centre)
+        return replace(self.before, eta=self._said(), autoregression=given)
+
+    def _said(self) -> Any:
+        family = self.before.family
+        if family.is_normal:
+            return self.eta
+        theta = self.before.natural[0][0]
+        said = self.slope.value * theta + self.bias.value + self.own.value
+        xp = namespace(said)
+        return family.constrain(xp.exp(-xp.logaddexp(-said, xp.zeros_like(said)))[None])
+
+    def follow(self, sums: AutoregressionSums, rate: float, n_rows: float) -> None:
+        """One step along the gradient of a batch; `n_rows` rows pay for the penalties."""
+        by_weight = sums.weights * self.earlier * self.scale[:, None] / self.scale
+        self.weights.step(by_weight / sums.n_rows, rate, SPARSITY / n_rows)
+        if self.before.family.is_normal:
+            return
+        gradient = sums.opinions / sums.n_rows
+        self.slope.step((gradient * self.before.natural[0][0]).sum(axis=0), rate)
+        self.bias.step(gradient.sum(axis=0), rate)
+        self.own.step(gradient - LOYALTY / n_rows * self.own.value, rate)
+
+    def average(self, engine: Engine, rows: Rows, codes: Any, sharpness: float) -> None:
+        """Opinions of real experts: averages of what earlier values leave to be said."""
+        now, family = self.experts(), self.before.family
+        if not family.is_normal or now.autoregression is None:
+            return
+        numbers = family.decode(rows.values)
+        left = replace(rows, values=numbers - now.autoregression.offsets(numbers))
+        sharp = sharpened(replace(now, autoregression=None), sharpness)
+        sums = engine.responsibility_sums(left, sharp, codes)
+        population = sums.statistics.sum(axis=1) / sums.weight.sum(axis=0)
+        told = sums.weight, sums.statistics
+        eta = family.update(*told, population, EPSILON)
+        self.eta, _ = family.shrunk(eta, *told, *told, population, EPSILON)
+
+
+def condition(
+    task: Task,
+    experts: Experts,
+    prior: CodePrior,
+    encoding: Encoding,
+    earlier: NDArray[np.bool_],
+    seed: int,
+    report: Callable[[str], None] | None = None,
+) -> tuple[Experts, CodePrior]:
+    """Teach experts what earlier values say.
+
+    Parameters
+    ----------
+    task : Task
+        What they were learnt from, without gaps.
+    experts : Experts
+        Binary or real.
+    prior : CodePrior
+        Of their codes.
+    encoding : Encoding
+        How rows are encoded.
+    earlier : ndarray of shape (n_features, n_features)
+        Which earlier columns each column may depend on.
+    seed : int
+    report : callable, optional
+        Called with a line about each round.
+
+    Returns
+    -------
+    experts : Experts
+        With an autoregression.
+    prior : CodePrior
+        Of the codes that they give to these rows.
+    """
+    rng, engine = np.random.default_rng(seed), task.engine
+    rows = task.draw(rng, MOST_ROWS, replace=False)
+    n_rows = task.count(rows)
+    rows = engine.take(engine.take(rows, np.arange(n_rows)), rng.permutation(n_rows))
+    weight = float(n_rows if rows.weight is None else rows.weight.sum())
+    learnt = Conditional.of(experts, earlier, task.moments)
+    sharpness = SHARPNESS if weight > MANY_ROWS * experts.n_experts else 1.0
+    size = min(max(n_rows // BATCHES, FEWEST), MOST)
+    starts = np.arange(0, n_rows, size)
+    n_passes = max(PASSES, -(-FEWEST_STEPS // len(starts)))
+    rates = _falling(RATE, ROUNDS * n_passes * len(starts))
+    shape, now = experts.log2_expertise.shape, experts
+    for number in range(ROUNDS + 1):
+        codes = pursue(engine, rows, now, encoding.rule(shape, prior))
+        prior = encoding.fitted_prior(codes, experts.n_experts)
+        if report is not None:
+            report(_told(number, codes, prior))
+        if number == ROUNDS:
+            break
+        for _ in range(n_passes):
+            for start in rng.permutation(starts):
+                batch = slice(int(start), int(min(start + size, n_rows)))
+                sums = engine.autoregression_sums(rows[batch], learnt.experts(), codes[batch])
+                learnt.follow(sums, next(rates), weight)
+            learnt.average(engine, rows, codes, sharpness)
+        now = learnt.experts()
+    return now, prior
+
+
+def _falling(rate: float, n_steps: int) -> Iterator[float]:
+    """Sizes of so many steps, the last of them nearly nothing."""
+    return (rate * (1 - step / n_steps) for step in range(n_steps))
+
+
+def _told(number: int, codes: Any, prior: CodePrior) -> str:
+    """A line about the codes of a round."""
+    summary = codes.summary(prior.n_experts).to_numpy()
+    log_prior = prior.log_prob(to_numpy(codes.active(prior.n_experts)))
+    if codes.weight is None:
+        code_nats = float(np.mean(log_prior))
+    else:
+        code_nats = float(np.average(log_prior, weights=to_numpy(codes.weight)))
+    joint, active = summary.log_likelihood / summary.n_rows + code_nats, summary.usage.sum()
+    return (
+        f"round {number} of {ROUNDS} with earlier values: joint {joint:.3f} nats a row; "
+        f"{active / summary.n_rows:.2f} active"
+    )
