@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynpart.compiled import compiled
-from dynpart.engines._cpu_dense import find_largest, sum_all
-from dynpart.engines._cpu_pursuit import FIRST, begin_with, best_expert, pursue_row
-from dynpart.engines._cpu_refine import finish_row, new_refinement
+from dynpart.compiled import compiled, part
+from dynpart.engines._cpu_dense import find_largest
+from dynpart.engines._cpu_pursuit import FIRST, add_all, begin_with, best_expert, pursue_row
+from dynpart.engines._cpu_refine import finish_row
 
 FARTHEST = 500.0
 """Offsets beyond this, in nats, count as this: their exponential must be a number."""
@@ -24,7 +24,7 @@ MANTISSA, EXPONENT_OF_HALF = np.int32(0x007FFFFF), np.int32(0x3F000000)
 _u = np.uintp  # see _cpu_pursuit
 
 
-@compiled
+@part
 def tabulate_given(x, row, offset, against, scratch, table):
     """Log P_k(x_d | x_<d) of one row's variables under all experts.
 
@@ -58,7 +58,7 @@ def tabulate_given(x, row, offset, against, scratch, table):
         minus_log(scratch, scratch.view(np.int32), density)
 
 
-@compiled
+@part
 def minus_log(y, bits, out):
     """Write -log(y) of numbers from 1 on into `out`, in single precision and without a branch.
 
@@ -89,11 +89,12 @@ def minus_log(y, bits, out):
 
 
 @compiled
-def pursue(x, offset, lo, hi, against, rank, rank_by_expert, keys, rule, table, order, loglik):
+def pursue(
+    x, offset, lo, hi, against, rank, rank_by_expert, rule, scratch, table, order, loglik,
+):  # fmt: skip
     """Codes of rows lo to hi, one at a time in `table`, which has room for one."""
     n_features, n_lanes = rank.shape
     _, max_active, _, cost, n_swaps, _, _, _ = rule
-    scratch = new_refinement(rank, keys, rule)
     work, alone, top = scratch[0], scratch[2][1], scratch[5][0]
     code = np.empty(max_active, np.int64)
     asleep = np.zeros(cost.size, np.bool_)
@@ -102,7 +103,8 @@ def pursue(x, offset, lo, hi, against, rank, rank_by_expert, keys, rule, table, 
     lanes = np.empty(n_lanes, np.float32)
     for row in range(lo, hi):
         tabulate_given(x, row, offset, against, lanes, table)
-        sum_all(alone, places, table)
+        alone[:] = 0.0
+        add_all(alone, FIRST, places, table)
         j = best_expert(alone, FIRST, cost, asleep)[0]
         total = alone[0, j]
         code[0] = j
@@ -116,4 +118,5 @@ def pursue(x, offset, lo, hi, against, rank, rank_by_expert, keys, rule, table, 
         loglik[row] = finish_row(
             code, total, gains, FIRST, places, table, rank, rank_by_expert, rule, scratch
         )
-        order[row] = code
+        for step in range(max_active):
+            order[row, step] = code[step]
