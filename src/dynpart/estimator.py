@@ -37,6 +37,7 @@ from dynpart.learning import (
 from dynpart.parameters import HasMethods, Interval, Options, StrOptions
 from dynpart.prior import CodePrior
 from dynpart.progress import fit_progress
+from dynpart.refitting import refit
 from dynpart.storage import open_journal
 from dynpart.streaming import Stream
 from dynpart.validation import check_limits
@@ -121,7 +122,7 @@ class DynamicPartitionModel(CountedModel):
     variance_floor : float, default=None
         Smallest variance of a Gaussian expert relative to the data's mean column variance, or to
         each column's own where columns have their own scale. Small values fit densities, 1.0
-        reconstructs best. None means 1.0, and 0.01 where columns have their own scale.
+        reconstructs best. None means 1.0, and 0.0001 where columns have their own scale.
     connectivity : sparse matrix or array of shape (n_features, n_features), default=None
         Which variables are neighbours, as :func:`~sklearn.feature_extraction.image.grid_to_graph`
         gives it. Evidence for expertise then flows between them, and supports become coherent
@@ -397,6 +398,7 @@ class DynamicPartitionModel(CountedModel):
         codes, prior = fit.codes, fit.prior
         if prior is None:
             codes, prior = encoding.counted(task.engine, fit.rows, fit.experts, fit.codes)
+        fit, codes, prior = refit(task, self._plan().epsilon, encoding, fit, codes, prior)
         summary = codes.summary(self.n_experts).to_numpy()
         self._keep(X, fit.experts, fit.history, activation_probabilities(summary), prior)
         self._given_names = None
