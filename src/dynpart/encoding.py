@@ -152,7 +152,7 @@ class Encoding:
 
     def encoders(self, experts: Experts) -> Experts:
         """The experts as codes are chosen by them."""
-        return experts if self.criterion == "likelihood" else experts.equally_sure()
+        return experts.judged() if self.criterion == "likelihood" else experts.equally_sure()
 
     def counted(
         self, engine: Engine, rows: Any, experts: Experts, codes: Codes | None = None

@@ -6,6 +6,7 @@ import math
 import sys
 import warnings
 from copy import copy
+from dataclasses import replace
 from numbers import Integral, Real
 from os import PathLike
 from typing import Any, ClassVar
@@ -41,6 +42,7 @@ from dynpart.refitting import refit
 from dynpart.storage import open_journal
 from dynpart.streaming import Stream
 from dynpart.validation import check_limits
+from dynpart.widths import separated, with_widths
 
 PLANS: dict[str, type] = {"annealed": Annealed, "paper": Paper}
 LITERAL: dict[str, Any] = {"learning": "paper", "n_swaps": 0, "prior": None}
@@ -395,15 +397,22 @@ class DynamicPartitionModel(CountedModel):
             )
         if journal is not None:
             journal.write()
-        codes, prior = fit.codes, fit.prior
+        codes, prior, epsilon = fit.codes, fit.prior, self._plan().epsilon
+        if self.variance_floor is None and fit.history[-1].step.doubt:
+            experts = separated(task, fit.experts)
+            prior = prior if experts is fit.experts else None
+            fit = replace(fit, experts=experts)
         if prior is None:
             codes, prior = encoding.counted(task.engine, fit.rows, fit.experts, fit.codes)
-        fit, codes, prior = refit(task, self._plan().epsilon, encoding, fit, codes, prior)
+        fit, codes, prior = refit(task, epsilon, encoding, fit, codes, prior)
         summary = codes.summary(self.n_experts).to_numpy()
-        self._keep(X, fit.experts, fit.history, activation_probabilities(summary), prior)
+        experts = with_widths(
+            task, epsilon, fit.experts, fit.rows, fit.n_rows, codes, encoding, prior, seed
+        )
+        self._keep(X, experts, fit.history, activation_probabilities(summary), prior)
         self._given_names = None
         self._book = book_of_rows(
-            task.engine, fit.rows, fit.n_rows, codes, fit.experts, encoding, prior
+            task.engine, fit.rows, fit.n_rows, codes, experts, encoding, prior
         )
         self.adaptation_ = fit.adaptation
         if self.verbose > 1:
@@ -482,7 +491,7 @@ class DynamicPartitionModel(CountedModel):
         moments = data.moments
         if not fitted:
             self.family_ = self._make_family(moments)
-        family = self.family_.like(moments.mean)
+        family = self.family_.for_learning().like(moments.mean)
         rows = data.encoded(family)
         moments = with_levels(data.engine, rows, family, moments)
         self._say_little(data)
@@ -511,7 +520,7 @@ class DynamicPartitionModel(CountedModel):
         if stream is not None:
             stream = stream.like(moments.mean)  # it may come from a file, or from another device
         elif fitted:
-            experts = self._experts().like(moments.mean)
+            experts = self._experts().for_learning().like(moments.mean)
             known = getattr(self, "_moments", moments).like(moments.mean)
             stream = streaming.resume(task, experts, known)
         else:

@@ -212,10 +212,10 @@ class FittedModel(
         rows, codes = self._encode(X)
         active = codes.active(n_experts)
         prior = like(self.prior_.log_prob(to_numpy(active)), active)
-        if self.criterion == "likelihood":
+        here = self._experts().like(rows.values)
+        if Encoding.of(self).encoders(here) is here:
             explained = as_float64(codes.log_likelihood)
-        else:  # the pursuit knows how likely the row is to experts who are equally sure
-            here = self._experts().like(rows.values)
+        else:  # the pursuit knows how likely the row is to those who have chosen its code
             explained = log_likelihood(rows, like(active, rows.values), here)
         return like(like(explained, active) + prior, X)
 
@@ -284,7 +284,7 @@ class FittedModel(
         active, rows = to_numpy(codes.active(n_experts)), rows.to_numpy()
         experts = self._experts().like(rows.values)
         joint = to_numpy(as_float64(codes.log_likelihood)) + self.prior_.log_prob(active)
-        if self.criterion != "likelihood":  # the pursuit's likelihood is that of other experts
+        if Encoding.of(self).encoders(experts) is not experts:  # others have chosen the codes
             joint = log_likelihood(rows, active, experts) + self.prior_.log_prob(active)
         if experts.amplitude is None and are_few(experts.log2_expertise.shape):
             return rows, all_summed(rows, experts, self.prior_), joint

@@ -175,7 +175,29 @@ class Gaussian(Family):
         return _mean_parameters(m, self._floored(v)), 0.0
 
     def equally_sure(self, eta: Array) -> Array:
-        return _mean_parameters(eta[0], self._floor + 0 * eta[0])
+        floor = self._floor if self.shared_variance is None else self.shared_variance
+        return _mean_parameters(eta[0], floor + 0 * eta[0])
+
+    @property
+    def shared_variance(self) -> float | None:
+        if self.own_scale or self.yardstick is None:
+            return None
+        unit: float = self.unit
+        return self.yardstick / unit / unit
+
+    def separated(self, share: float = 1.0) -> Gaussian:
+        if not isinstance(self.floor, float):
+            return self
+        yardstick = self.floor if self.yardstick is None else self.yardstick
+        return replace(self, floor=share * yardstick, yardstick=yardstick)
+
+    def for_learning(self) -> Gaussian:
+        if self.own_scale or self.yardstick is None:
+            return self
+        return replace(self, floor=self.yardstick, yardstick=None)
+
+    def judged(self, eta: Array) -> Array:
+        return eta if self.shared_variance is None else self.equally_sure(eta)
 
     def as_density(self, moments: ColumnMoments) -> Gaussian:
         if not isinstance(self.floor, float):

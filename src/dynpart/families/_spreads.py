@@ -18,7 +18,7 @@ FEWEST = 1.0
 
 
 def shrunk_normals(
-    weight: Array, heard_weight: Array, heard_T: Array, population: Array
+    weight: Array, heard_weight: Array, heard_T: Array, population: tuple[Array, Array]
 ) -> tuple[Array, Array]:
     """Means and variances that unseen rows will bear out, both of shape (n_experts, n_features).
 
