@@ -124,7 +124,9 @@ class DynamicPartitionModel(CountedModel):
     variance_floor : float, default=None
         Smallest variance of a Gaussian expert relative to the data's mean column variance, or to
         each column's own where columns have their own scale. Small values fit densities, 1.0
-        reconstructs best. None means 1.0, and 0.0001 where columns have their own scale.
+        reconstructs best. None means 0.0001 where columns have their own scale. Where they share
+        one it means 1.0 for learning and for choosing codes; variances that describe rows are then
+        estimated at the end.
     connectivity : sparse matrix or array of shape (n_features, n_features), default=None
         Which variables are neighbours, as :func:`~sklearn.feature_extraction.image.grid_to_graph`
         gives it. Evidence for expertise then flows between them, and supports become coherent
@@ -398,10 +400,8 @@ class DynamicPartitionModel(CountedModel):
         if journal is not None:
             journal.write()
         codes, prior, epsilon = fit.codes, fit.prior, self._plan().epsilon
-        if self.variance_floor is None and fit.history[-1].step.doubt:
-            experts = separated(task, fit.experts)
-            prior = prior if experts is fit.experts else None
-            fit = replace(fit, experts=experts)
+        if self.variance_floor is None and fit.history[-1].step.shrink and prior is None:
+            fit = replace(fit, experts=separated(task, fit.experts))
         if prior is None:
             codes, prior = encoding.counted(task.engine, fit.rows, fit.experts, fit.codes)
         fit, codes, prior = refit(task, epsilon, encoding, fit, codes, prior)

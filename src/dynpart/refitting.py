@@ -43,7 +43,8 @@ def refit(
     """A finished run of the learner refitted to all codes, where these are few.
 
     Left as it is where codes are chosen by their likelihood alone, where opinions are no averages
-    that were shrunk in the end, and where they are wider than densities would be.
+    that were shrunk in the end, and where they are wider than densities would be. Where a mixture
+    was preferred to several experts a row, both are refitted and compared again.
 
     Parameters
     ----------
@@ -68,23 +69,35 @@ def refit(
     if not (suits and is_affordable(n_rows, shape, limits)):
         return fit, codes, prior
     rows = task.engine.take(task.rows, np.arange(n_rows)).to_numpy()
-    here, population = fit.experts.like(rows.values), to_numpy(task.population)
-    found = refitted(rows, here, prior, limits, population, epsilon, encoding.prior_of)
-    experts = found.experts.like(fit.experts.eta)
-    codes = pursue(task.engine, fit.rows, experts, encoding.rule(shape, found.prior))
-    unseen = fit.unseen
-    if unseen is not None:
+    own = np.ones(len(rows)) if rows.weight is None else rows.weight
+    population = to_numpy(task.population)
+
+    def tried(begun: Fit, prior: CodePrior) -> tuple[float, Fit, CodePrior]:
+        here = begun.experts.like(rows.values)
+        found = refitted(rows, here, prior, limits, population, epsilon, encoding.prior_of)
         # Log P(x) of these rows less what so many fitted numbers lose on unseen ones (Akaike).
-        own = np.ones(len(rows)) if rows.weight is None else rows.weight
-        base = own @ (row_log_base(rows, here.family) + np.zeros(len(rows))) / own.sum()
-        estimate = found.log_likelihood - base - found.n_parameters / own.sum()
-        unseen = replace(unseen, experts=max(unseen.experts, estimate))
-    return replace(fit, experts=experts, unseen=unseen), codes, found.prior
+        estimate = found.log_likelihood - found.n_parameters / own.sum()
+        unseen = begun.unseen
+        if unseen is not None:
+            base = own @ (row_log_base(rows, here.family) + np.zeros(len(rows))) / own.sum()
+            unseen = replace(unseen, experts=max(unseen.experts, estimate - base))
+        experts = found.experts.like(begun.experts.eta)
+        return estimate, replace(begun, experts=experts, unseen=unseen), found.prior
+
+    estimate, best, prior = tried(fit, prior)
+    if fit.several is not None:
+        # A mixture was preferred before either was refitted.
+        _, its_prior = encoding.counted(task.engine, fit.rows, fit.several.experts)
+        other, several, its_prior = tried(fit.several, its_prior)
+        if other > estimate:
+            best, prior = several, its_prior
+    codes = pursue(task.engine, best.rows, best.experts, encoding.rule(shape, prior))
+    return best, codes, prior
 
 
 def _has_densities(task: Task, fit: Fit) -> bool:
     """Whether opinions are averages, shrunk in the end, that describe rows as densities."""
-    shrunk = bool(fit.history) and fit.history[-1].step.doubt and not task.newton
+    shrunk = bool(fit.history) and fit.history[-1].step.shrink and not task.newton
     plain = fit.experts.amplitude is None and task.neighbours is None
     return shrunk and plain and fit.experts.family.as_density(task.moments) is fit.experts.family
 
