@@ -146,7 +146,7 @@ def refitted(
     limits: tuple[int, int],
     population: Array,
     epsilon: float,
-    fit: Callable[[Array, Array], CodePrior],
+    fit: Callable[[NDArray, Array], CodePrior],
 ) -> Refit:
     """Opinions and prior under which rows are likelier, all codes taken together.
 
@@ -175,18 +175,18 @@ def refitted(
     codes = all_codes(experts.n_experts, *limits)
     every, before = EveryCode.of(experts, codes), -np.inf
     for iteration in range(ITERATIONS):
-        log_likelihood, used, *sums = _expected(rows, every, experts, prior)
+        log_likelihood, used, weight, T_sum = _expected(rows, every, experts, prior)
         if abs(log_likelihood - before) < SETTLED:
             break
         before = log_likelihood
-        family = experts.family.settled(*sums)
-        eta = family.update(*sums, population, epsilon)
-        eta, _ = family.shrunk(eta, *sums, *sums, population, epsilon)
+        family = experts.family.settled(weight, T_sum)
+        eta = family.update(weight, T_sum, population, epsilon)
+        eta, _ = family.shrunk(eta, weight, T_sum, weight, T_sum, population, epsilon)
         experts = replace(experts, family=family, eta=eta)
         if iteration % BETWEEN_PRIORS == 0:
             some = used > NEGLIGIBLE
             prior = fit(codes[some], used[some])
-    n_opinions = int((sums[0] > 1).sum()) * len(experts.eta)
+    n_opinions = int((weight > 1).sum()) * len(experts.eta)
     return Refit(experts, prior, before, n_opinions + prior.n_types * (experts.n_experts + 1))
 
 
