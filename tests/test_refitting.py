@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp
-from scipy.stats import norm
+from scipy.stats import norm, poisson
 
 from dynpart import DynamicPartitionModel
 from dynpart.encoding import log_likelihood
@@ -118,3 +118,29 @@ def test_a_unit_changes_the_density_by_its_logarithm():
     other = DynamicPartitionModel(3, max_iter=10, random_state=0).fit(as_frame(X * unit))
     expected = model.log_density(as_frame(X)) - np.log(unit).sum()
     np.testing.assert_allclose(other.log_density(as_frame(X * unit)), expected, atol=1e-3)
+
+
+def species(seed, n_rows=300, n_species=25, n_habitats=4, dispersion=0.5):
+    """Counts of species at sites: habitats differ by factors, counts are over-dispersed."""
+    rng = np.random.default_rng(seed)
+    habitat = rng.integers(n_habitats, size=n_rows)
+    usual = np.exp(rng.normal(0.5, 1, n_species))
+    mean = usual * np.exp(rng.normal(0, 1.2, (n_habitats, n_species)))[habitat]
+    rate = mean * rng.gamma(1 / dispersion, dispersion, mean.shape)
+    return rng.poisson(rate).astype(np.float64), habitat
+
+
+def test_counts_of_species_are_likelier_by_habitats():
+    X, habitat = species(0)
+    train, unseen = X[:200], X[200:]
+
+    def density(n_experts):
+        model = DynamicPartitionModel(n_experts, columns="count", random_state=0, max_iter=15)
+        return model.fit(as_frame(train)).log_density(as_frame(unseen)).mean()
+
+    # A Poisson mixture can do no better than know the habitat of every site.
+    means = np.stack([train[habitat[:200] == h].mean(axis=0) + 0.01 for h in range(4)])
+    poissons = poisson.logpmf(unseen, means[habitat[200:]]).sum(axis=1).mean()
+    several = density(4)
+    assert several > density(1) + 2
+    assert several > poissons + 2
