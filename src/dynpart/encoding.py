@@ -152,7 +152,7 @@ class Encoding:
 
     def encoders(self, experts: Experts) -> Experts:
         """The experts as codes are chosen by them."""
-        return experts if self.criterion == "likelihood" else experts.equally_sure()
+        return experts.judged() if self.criterion == "likelihood" else experts.equally_sure()
 
     def counted(
         self,
@@ -199,8 +199,11 @@ class Encoding:
     def fitted_prior(self, codes: Any, n_experts: int) -> CodePrior:
         """The prior of these codes."""
         weight = None if codes.weight is None else to_numpy(codes.weight)
-        fit = fit_prior if self.prior == "auto" else independent_prior
-        return fit(to_numpy(codes.active(n_experts)), weight)
+        return self.prior_of(to_numpy(codes.active(n_experts)), weight)
+
+    def prior_of(self, active: NDArray, weight: Array | None) -> CodePrior:
+        """The prior of codes of shape (n_rows, n_experts), each of which weighs so much."""
+        return (fit_prior if self.prior == "auto" else independent_prior)(active, weight)
 
     def likeliest_code(self, prior: CodePrior) -> NDArray[np.int64]:
         """The experts of the likeliest code, of those that are looked at, within the limits."""

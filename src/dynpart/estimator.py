@@ -42,11 +42,13 @@ from dynpart.learning import (
 from dynpart.parameters import HasMethods, Interval, Options, StrOptions
 from dynpart.prior import CodePrior
 from dynpart.progress import fit_progress
+from dynpart.refitting import refit
 from dynpart.schema import as_shape
 from dynpart.selection import Selection, select_size
 from dynpart.storage import open_journal
 from dynpart.streaming import Stream
 from dynpart.validation import check_limits
+from dynpart.widths import separated, with_widths
 
 PLANS: dict[str, type] = {"annealed": Annealed, "paper": Paper}
 LITERAL: dict[str, Any] = {"learning": "paper", "n_swaps": 0, "prior": None}
@@ -137,7 +139,9 @@ class DynamicPartitionModel(CountedModel):
     variance_floor : float, default=None
         Smallest variance of a Gaussian expert relative to the data's mean column variance, or to
         each column's own where columns have their own scale. Small values fit densities, 1.0
-        reconstructs best. None means 1.0, and 0.01 where columns have their own scale.
+        reconstructs best. None means 0.0001 where columns have their own scale. Where they share
+        one it means 1.0 for learning and for choosing codes; variances that describe rows are then
+        estimated at the end.
     connectivity : sparse matrix or array of shape (n_features, n_features), default=None
         Which variables are neighbours, as :func:`~sklearn.feature_extraction.image.grid_to_graph`
         gives it. Evidence for expertise then flows between them, and supports become coherent
@@ -435,23 +439,29 @@ class DynamicPartitionModel(CountedModel):
             )
         if journal is not None:
             journal.write()
-        codes, prior = fit.codes, fit.prior
+        codes, prior, epsilon = fit.codes, fit.prior, self._plan().epsilon
+        if self.variance_floor is None and fit.history[-1].step.shrink and prior is None:
+            fit = replace(fit, experts=separated(task, fit.experts))
         if prior is None:
             codes, prior = encoding.counted(task.engine, fit.rows, fit.experts, fit.codes)
-        if self.autoregressive is not None:
+        if self.autoregressive is None:
+            fit, codes, prior = refit(task, epsilon, encoding, fit, codes, prior)
+            experts = with_widths(
+                task, epsilon, fit.experts, fit.rows, fit.n_rows, codes, encoding, prior, seed
+            )
+        else:
             experts, prior = self._conditioned(task, fit.experts, prior, encoding, seed)
-            fit = replace(fit, experts=experts)
             codes, prior = encoding.counted(task.engine, fit.rows, experts, prior=prior)
         summary = codes.summary(n_experts).to_numpy()
-        self._keep(X, fit.experts, fit.history, activation_probabilities(summary), prior)
+        self._keep(X, experts, fit.history, activation_probabilities(summary), prior)
         self._given_names = None
         self._book = book_of_rows(
-            task.engine, fit.rows, fit.n_rows, codes, fit.experts, encoding, prior
+            task.engine, fit.rows, fit.n_rows, codes, experts, encoding, prior
         )
         self._stream, self._moments = None, moments.like(np.empty(0))
         usual = self._usual_eta()
         self.baseline_ = beside_columns(
-            task.engine, fit.rows, fit.n_rows, codes, fit.experts, encoding, prior, usual
+            task.engine, fit.rows, fit.n_rows, codes, experts, encoding, prior, usual
         )
         self.adaptation_ = fit.adaptation
         if self.verbose > 1:
@@ -563,7 +573,7 @@ class DynamicPartitionModel(CountedModel):
         moments = data.moments
         if not fitted:
             self.family_ = self._make_family(moments)
-        family = self.family_.like(moments.mean)
+        family = self.family_.for_learning().like(moments.mean)
         rows = data.encoded(family)
         moments = with_levels(data.engine, rows, family, moments)
         self._say_little(data)
@@ -597,7 +607,7 @@ class DynamicPartitionModel(CountedModel):
         if stream is not None:
             stream = stream.like(moments.mean)  # it may come from a file, or from another device
         elif fitted:
-            experts = self._experts().like(moments.mean)
+            experts = self._experts().for_learning().like(moments.mean)
             known = getattr(self, "_moments", moments).like(moments.mean)
             stream = streaming.resume(task, experts, known)
         else:

@@ -41,12 +41,13 @@ from dynpart.containers import built
 from dynpart.describing import DescribesItself
 from dynpart.encoding import Encoding, Pursuit, amplitudes, log_likelihood, retold
 from dynpart.engines import Codes, Engine, Experts, PursuitRule, make_engine, row_log_base
+from dynpart.enumeration import are_few
 from dynpart.explaining import ExplainsRows
 from dynpart.families import Family, family_class
 from dynpart.gaps import FillsGaps
 from dynpart.judging import JudgesTables
 from dynpart.kept import KeepsExperts
-from dynpart.neighbourhood import Neighbourhood, neighbourhood
+from dynpart.neighbourhood import Neighbourhood, all_summed, neighbourhood
 from dynpart.parameters import check_parameters
 from dynpart.prior import CodePrior, RowType
 from dynpart.progress import rows_progress
@@ -197,10 +198,10 @@ class FittedModel(
         rows, codes = self._encode(X)
         active = codes.active(n_experts)
         prior = like(self.prior_.log_prob(to_numpy(active)), active)
-        if self.criterion == "likelihood":
+        here = self._experts().like(rows.values)
+        if Encoding.of(self).encoders(here) is here:
             explained = as_float64(codes.log_likelihood)
-        else:  # the pursuit knows how likely the row is to experts who are equally sure
-            here = self._experts().like(rows.values)
+        else:  # the pursuit knows how likely the row is to those who have chosen its code
             explained = log_likelihood(rows, like(active, rows.values), here)
         return like(like(explained, active) + prior, X)
 
@@ -226,10 +227,11 @@ class FittedModel(
         return float(weight @ scores / weight.sum())
 
     def log_density(self, X: ArrayLike) -> NDArray[np.float64]:
-        """A tighter lower bound of log P(x): summed over each row's code and its neighbours.
+        """Log P(x), or a lower bound of it that is tighter than :meth:`score_samples`.
 
-        Neighbours have an expert more, one less, or one exchanged for another. The bound is never
-        below :meth:`score_samples`.
+        Up to ten experts (fewer on rows of many variables) P(x | h) P(h) is summed over all codes,
+        so that this is log P(x). With more it is summed over each row's code and its neighbours,
+        which have an expert more, one less, or one exchanged for another.
 
         Parameters
         ----------
@@ -268,8 +270,10 @@ class FittedModel(
         active, rows = to_numpy(codes.active(n_experts)), rows.to_numpy()
         experts = self._experts().like(rows.values)
         joint = to_numpy(as_float64(codes.log_likelihood)) + self.prior_.log_prob(active)
-        if self.criterion != "likelihood":  # the pursuit's likelihood is that of other experts
+        if Encoding.of(self).encoders(experts) is not experts:  # others have chosen the codes
             joint = log_likelihood(rows, active, experts) + self.prior_.log_prob(active)
+        if experts.amplitude is None and are_few(experts.log2_expertise.shape):
+            return rows, all_summed(rows, experts, self.prior_), joint
         return rows, neighbourhood(rows, active, experts, self.prior_), joint
 
     # ---------------------------------------------------------------- decoding

@@ -2,6 +2,7 @@
 
 A change activates an expert, drops one, or exchanges one for another. Codes far from the best one
 explain a row so much worse that the sum over its neighbours is most of the sum over all codes.
+Where all codes are few, the sum is over all of them.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from dynpart.arrays import row_blocks
 from dynpart.engines import Experts
 from dynpart.engines.reference import expert_log_densities
+from dynpart.enumeration import EveryCode, all_codes
 from dynpart.prior import CodePrior
 from dynpart.rows import Rows
 
@@ -59,6 +61,24 @@ def neighbourhood(
     ]
     log_density, activation = zip(*parts, strict=True)
     return Neighbourhood(np.concatenate(log_density), np.concatenate(activation))
+
+
+def all_summed(rows: Rows, experts: Experts, prior: CodePrior) -> Neighbourhood:
+    """The sum over all codes, which must be few: log P(x) and P(h_k = 1 | x) are exact.
+
+    Parameters
+    ----------
+    rows : Rows
+    experts : Experts
+        All in NumPy's arrays, without amplitudes.
+    prior : CodePrior
+    """
+    every = EveryCode.of(experts, all_codes(experts.n_experts))
+    log_density, activation = np.empty(len(rows)), np.empty((len(rows), experts.n_experts))
+    for block in row_blocks(len(rows), every.row_size):
+        log_density[block], posterior = every.summed(rows[block], experts, prior)
+        activation[block] = posterior @ every.codes
+    return Neighbourhood(log_density, np.clip(activation, 0.0, 1.0))
 
 
 def _of_block(

@@ -9,6 +9,7 @@ from scipy import stats
 from dynpart.arrays import to_numpy
 from dynpart.composition import compose_smoothed, responsibilities
 from dynpart.families import (
+    OWN_FLOOR,
     Bernoulli,
     Categorical,
     Count,
@@ -341,7 +342,7 @@ def test_kinds_decide_the_family():
     ):
         assert isinstance(make_family("auto", moments, kinds=[kind] * 4), expected)
     own = make_family("auto", moments, kinds=["real"] * 4, own_scale=True)
-    np.testing.assert_allclose(own.floor, 0.01 * moments.variance)
+    np.testing.assert_allclose(own.floor, OWN_FLOOR * moments.variance)
     shared = make_family("auto", moments, kinds=["real"] * 4)
     assert shared.floor == pytest.approx(moments.variance.mean())
     with pytest.raises(ValueError, match="n_levels must say how many levels categorical column 0"):

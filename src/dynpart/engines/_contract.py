@@ -91,6 +91,18 @@ class Experts:
         """The same experts, none of whom holds an opinion more firmly than the others."""
         return replace(self, eta=self.family.equally_sure(self.eta))
 
+    def judged(self) -> Experts:
+        """The same experts as codes are chosen by them: these, unless one variance decides."""
+        eta = self.family.judged(self.eta)
+        return self if eta is self.eta else replace(self, eta=eta)
+
+    def for_learning(self) -> Experts:
+        """The same experts as learning goes on with them."""
+        family = self.family.for_learning()
+        if family is self.family:
+            return self
+        return replace(self, family=family, eta=family.constrain(self.eta))
+
     def beside(self, background: Experts) -> Experts:
         """The same experts and, as the last, a background expert."""
         xp = namespace(self.eta)

@@ -460,7 +460,8 @@ def _offset_pursuit(experts: Experts, rule: PursuitRule) -> Run:
             offset = given.offsets(x[lo:hi].astype(np.float64))
             _cpu_offsets.pursue(
                 x[lo:hi], offset, 0, hi - lo, against, by.rank, by.rank_by_expert, rule_,
-                new_refinement(by.rank, by.keys, rule_), memory.tables[0], order[lo:hi], log_likelihood[lo:hi],
+                new_refinement(by.rank, by.keys, rule_), memory.tables[0], order[lo:hi],
+                log_likelihood[lo:hi],
             )  # fmt: skip
 
         threads.map_rows(pursue, len(x), 4 * by.rank.size)

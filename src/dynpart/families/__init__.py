@@ -20,6 +20,7 @@ from dynpart.families._stored import stored_column, stored_number
 
 __all__ = [
     "KINDS",
+    "OWN_FLOOR",
     "SURE",
     "Bernoulli",
     "Categorical",
@@ -102,7 +103,7 @@ def make_family(
         What is known of the data, column by column.
     variance_floor : float, default=None
         Smallest variance of a Gaussian expert, in units of the data's mean column variance, or of
-        each column's where columns have their own scale. None means 1 and 0.01.
+        each column's where columns have their own scale. None means 1 and 0.0001.
     kinds : sequence of {"binary", "categorical", "count", "real"}, default=None
         What each column is.
     n_levels : sequence of int or None, default=None

@@ -284,6 +284,31 @@ class Family(ABC):
         wrong counts the same whoever was wrong about it.
         """
 
+    @property
+    def shared_variance(self) -> float | None:
+        """The one variance that codes are chosen by, where opinions have others to describe rows.
+
+        In squared units of :attr:`unit`.
+        """
+        return None
+
+    def separated(self, share: float = 1.0) -> Family:
+        """The same family, in which one variance chooses codes and others describe rows.
+
+        Only a family of columns that share a scale is another one: these are learnt with a variance
+        so large that nearly all opinions have it. Variances that describe rows may be as small as
+        this share of it.
+        """
+        return self
+
+    def judged(self, eta: Array) -> Array:
+        """Opinions as codes are chosen by them: `eta` itself, unless one variance decides."""
+        return eta
+
+    def for_learning(self) -> Family:
+        """The same family as learning begins with it."""
+        return self
+
     def as_density(self, moments: ColumnMoments) -> Family:
         """The same family without what it does for the sake of reconstruction alone."""
         return self

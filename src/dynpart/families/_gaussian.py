@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dynpart.arrays import as_float64, first_true, like, namespace, place, row_blocks, to_numpy
 from dynpart.families._base import Array, Family
 from dynpart.families._moments import ColumnMoments
-from dynpart.families._spreads import shrunk_variances
+from dynpart.families._spreads import shrunk_normals
 from dynpart.families._stored import check_names, stored_column, stored_number
 
 LOG_2PI = float(np.log(2 * np.pi))
@@ -25,7 +25,7 @@ FAR = 1e15
 DENSE = 0.01
 """Variance floor, relative to the data's variance, that still lets experts fit densities."""
 
-SHARED_FLOOR, OWN_FLOOR = 1.0, 0.01
+SHARED_FLOOR, OWN_FLOOR = 1.0, 1e-4
 """Variance floors, relative to the data's variance: of columns that share a scale, and of others.
 
 The first reconstructs best, the second lets experts fit densities.
@@ -163,19 +163,41 @@ class Gaussian(Family):
         epsilon: float,
         amount: float | None = None,
     ) -> tuple[Array, float]:
-        """Where columns have their own scale: variances, each with a share of the others'.
+        """Where columns have their own scale: opinions, each with a share of the others'.
 
-        :func:`~dynpart.families._spreads.shrunk_variances` has the formula. Columns that share a
+        :func:`~dynpart.families._spreads.shrunk_normals` has the formulas. Columns that share a
         scale have a floor that is seldom left.
         """
         if not self.own_scale:
             return eta, 0.0
-        _, total = _mean_and_variance(population)
-        v = shrunk_variances(eta[0], weight, T_sum, heard_weight, heard_T, total, epsilon)
-        return _mean_parameters(eta[0], self._floored(v)), 0.0
+        overall = _mean_and_variance(population)
+        m, v = shrunk_normals(weight, heard_weight, heard_T, overall)
+        return _mean_parameters(m, self._floored(v)), 0.0
 
     def equally_sure(self, eta: Array) -> Array:
-        return _mean_parameters(eta[0], self._floor + 0 * eta[0])
+        floor = self._floor if self.shared_variance is None else self.shared_variance
+        return _mean_parameters(eta[0], floor + 0 * eta[0])
+
+    @property
+    def shared_variance(self) -> float | None:
+        if self.own_scale or self.yardstick is None:
+            return None
+        unit: float = self.unit
+        return self.yardstick / unit / unit
+
+    def separated(self, share: float = 1.0) -> Gaussian:
+        if not isinstance(self.floor, float):
+            return self
+        yardstick = self.floor if self.yardstick is None else self.yardstick
+        return replace(self, floor=share * yardstick, yardstick=yardstick)
+
+    def for_learning(self) -> Gaussian:
+        if self.own_scale or self.yardstick is None:
+            return self
+        return replace(self, floor=self.yardstick, yardstick=None)
+
+    def judged(self, eta: Array) -> Array:
+        return eta if self.shared_variance is None else self.equally_sure(eta)
 
     def as_density(self, moments: ColumnMoments) -> Gaussian:
         if not isinstance(self.floor, float):

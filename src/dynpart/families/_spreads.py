@@ -1,4 +1,7 @@
-"""Variances of normal opinions, shrunk towards what all experts of a variable have in common."""
+"""Normal opinions shrunk towards what all experts of a variable have in common.
+
+Empirical Bayes: how far experts differ says how much each may be believed to differ.
+"""
 
 from __future__ import annotations
 
@@ -14,49 +17,71 @@ FEWEST = 1.0
 """Degrees of freedom, at least, by which variances are taken to be known."""
 
 
-def shrunk_variances(
-    mean: Array,
-    weight: Array,
-    T_sum: Array,
-    heard_weight: Array,
-    heard_T: Array,
-    total: Array,
-    epsilon: float,
-) -> Array:
-    """Variances that unseen rows will bear out, shape (n_experts, n_features).
+def shrunk_normals(
+    weight: Array, heard_weight: Array, heard_T: Array, population: tuple[Array, Array]
+) -> tuple[Array, Array]:
+    """Means and variances that unseen rows will bear out, both of shape (n_experts, n_features).
 
-    The variance s^2 of an expert with w rows has w - 1 degrees of freedom. It is shrunk towards
-    the variance within all experts of the variable, which counts for `a` rows: the number under
-    which all s^2 together are likeliest, if variances follow a scaled inverse chi-squared
-    distribution. A normal density that stands in for the predictive one, which has heavier tails,
-    is (1 + 1/w) nu / (nu - 2) times as wide, with nu = w - 1 + a, or the degrees of freedom of all
-    experts if these are fewer. Like the mean, the variance then gets a share of the data's own.
+    *Means.* The means of a variable's experts scatter around that of all rows, with a variance t
+    beyond what chance explains. With c the variance within experts, a row of the overall mean is
+    added c / t times: the mean of an expert with w rows is (T + a m) / (w + a), a = c / t, as in
+    the estimator of James and Stein.
+
+    *Variances.* The variance of an expert with w rows has w - 1 degrees of freedom. It is shrunk
+    towards the variance within all experts of the variable, which counts for b rows: the number
+    under which all variances together are likeliest, if they follow a scaled inverse chi-squared
+    distribution.
+
+    *Prediction.* A normal density that stands in for the predictive one, which has heavier tails,
+    is (1 + 1 / (w + a)) nu / (nu - 2) times as wide, with nu = w - 1 + b, or the degrees of freedom
+    of all experts if these are fewer. So an expert without rows thinks what the data as a whole
+    says, with variance c + t, and a single one what independent columns say. Nothing depends on
+    the unit of a variable.
 
     Parameters
     ----------
-    mean : ndarray of shape (n_experts, n_features)
-        What the experts think.
-    weight, T_sum, heard_weight, heard_T, epsilon
-        As in :meth:`dynpart.families.Family.shrunk`.
-    total : ndarray of shape (n_features,)
-        Variance of the data.
+    weight : ndarray of shape (n_experts, n_features)
+        Rows that each expert was responsible for.
+    heard_weight : ndarray of shape (n_experts, n_features)
+    heard_T : ndarray of shape (2, n_experts, n_features)
+        Rows, and sums of x and x^2 over them, with what experts hear from neighbouring variables.
+    population : tuple of ndarray of shape (n_features,)
+        Mean and variance of the data.
+
+    Returns
+    -------
+    mean, variance : ndarray of shape (n_experts, n_features)
     """
-    xp = namespace(weight)
-    n_rows = xp.clip(weight.sum(axis=0), TINY, None)
-    own = heard_T[1] - 2 * mean * heard_T[0] + mean * mean * heard_weight
-    square = xp.clip(own, 0.0, None) / xp.clip(heard_weight, TINY, None)
+    xp, (overall, total) = namespace(weight), population
+    rows = xp.clip(heard_weight, TINY, None)
+    average = xp.where(heard_weight > TINY, heard_T[0] / rows, overall)
+    square = xp.clip(heard_T[1] / rows - average * average, 0.0, None)
     free = xp.clip(weight - 1, 0.0, None)
     seen = square * weight / xp.clip(free, FEWEST, None)
     all_free = free.sum(axis=0)
     common = (free * seen).sum(axis=0) / xp.clip(all_free, TINY, None)
     common = xp.where(common > 0, common, total)
     common = xp.where(common > 0, common, 1.0)
+    added = _rows_of_the_mean(weight, average, overall, common)
+    mean = (heard_T[0] + added * overall) / xp.clip(heard_weight + added, TINY, None)
     worth = max(WORTHS, key=lambda rows: _evidence(free, seen, common, rows))
     nu = xp.clip(xp.minimum(free + worth, all_free + 0 * free), 2 + FEWEST, None)
     v = (free * seen + worth * common) / (free + worth)
-    v = v * (1 + 1 / (weight + epsilon)) * nu / (nu - 2)
-    rest = epsilon * (1 - xp.clip(weight / n_rows, 0.0, 1.0))
-    return (weight * v + rest * total) / xp.clip(weight + rest, TINY, None)
+    unknown = 1 / xp.clip(weight + added, TINY, None)
+    return mean, v * (1 + unknown) * nu / (nu - 2)
+
+
+def _rows_of_the_mean(weight: Array, average: Array, overall: Array, common: Array) -> Array:
+    """How many rows of the overall mean are added to every expert's, shape (n_features,)."""
+    xp = namespace(weight)
+    n_rows = xp.clip(weight.sum(axis=0), TINY, None)
+    n_experts = (weight > 1).sum(axis=0)
+    between = (weight * (average - overall) ** 2).sum(axis=0)
+    by_chance = common * xp.clip(n_experts - 1.0, 0.0, None)
+    apart = xp.clip(n_rows - (weight * weight).sum(axis=0) / n_rows, TINY, None)
+    scatter = xp.clip(between - by_chance, 0.0, None) / apart
+    # Experts that differ by chance alone have one mean: that of all rows.
+    return common / xp.maximum(scatter, common / n_rows)
 
 
 def _evidence(free: Array, seen: Array, common: Array, rows: float) -> float:

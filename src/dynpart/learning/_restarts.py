@@ -47,6 +47,8 @@ class Fit:
         How well unseen rows would be described, where that can be said.
     prior : CodePrior or None
         The prior over codes, where it was learnt with the experts.
+    several : Fit or None
+        The fit with several experts a row that a mixture was preferred to.
     """
 
     experts: Experts
@@ -58,6 +60,7 @@ class Fit:
     description: Description
     unseen: Unseen | None = None
     prior: CodePrior | None = None
+    several: Fit | None = None
 
 
 def fit_experts(
@@ -130,6 +133,7 @@ def _of_mixture(task: Task, mixture: Mixture, fit: Fit, unseen: Unseen, rule: Pu
         prior=prior,
         unseen=replace(unseen, experts=unseen.mixture),
         adaptation=replace(fit.adaptation, mixture=True),
+        several=replace(fit, unseen=unseen),
     )
 
 

@@ -1,0 +1,209 @@
+"""Refitting: opinions and prior fitted once more, to all codes that rows may have.
+
+Learning takes every row by its one best code. Where codes overlap, that makes opinions too sure:
+each expert sees only the values that suit it. Where all codes can be looked at, EM goes on from
+there with posteriors instead, for given levels of expertise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynpart.arrays import row_blocks, to_numpy
+from dynpart.encoding import Encoding
+from dynpart.engines import Experts, row_log_base
+from dynpart.enumeration import EveryCode, all_codes, are_few
+from dynpart.learning import Fit, Task
+from dynpart.prior import CodePrior
+from dynpart.pursuits import pursue
+from dynpart.rows import Rows
+
+Array = NDArray[np.float64]
+
+TINY = float(np.finfo(np.float64).tiny)
+MOST_TERMS = 3e9
+"""Terms (rows x codes x experts x variables) of an iteration that is still quick."""
+ITERATIONS = 20
+BETWEEN_PRIORS = 4
+"""Iterations after which the prior is fitted anew."""
+SETTLED = 1e-4
+"""Nats a row by which an iteration must change the likelihood."""
+NEGLIGIBLE = 1e-3
+"""Rows below which a code counts as not used."""
+
+
+def refit(
+    task: Task, epsilon: float, encoding: Encoding, fit: Fit, codes: Any, prior: CodePrior
+) -> tuple[Fit, Any, CodePrior]:
+    """A finished run of the learner refitted to all codes, where these are few.
+
+    Left as it is where codes are chosen by their likelihood alone, where opinions are no averages
+    that were shrunk in the end, and where they are wider than densities would be. Where a mixture
+    was preferred to several experts a row, both are refitted and compared again.
+
+    Parameters
+    ----------
+    task : Task
+    epsilon : float
+        Weight of the data's average in opinions (eq. 5).
+    encoding : Encoding
+    fit : Fit
+    codes : Codes
+        Of ``fit.rows``, chosen under `prior`.
+    prior : CodePrior
+
+    Returns
+    -------
+    fit : Fit
+    codes : Codes
+    prior : CodePrior
+    """
+    n_rows, shape = task.moments.n_rows, fit.experts.log2_expertise.shape
+    limits = encoding.limits(shape[0])
+    suits = encoding.is_joint and _has_densities(task, fit)
+    if not (suits and is_affordable(n_rows, shape, limits)):
+        return fit, codes, prior
+    rows = task.engine.take(task.rows, np.arange(n_rows)).to_numpy()
+    own = np.ones(len(rows)) if rows.weight is None else rows.weight
+    population = to_numpy(task.population)
+
+    def tried(begun: Fit, prior: CodePrior) -> tuple[float, Fit, CodePrior]:
+        here = begun.experts.like(rows.values)
+        found = refitted(rows, here, prior, limits, population, epsilon, encoding.prior_of)
+        # Log P(x) of these rows less what so many fitted numbers lose on unseen ones (Akaike).
+        estimate = found.log_likelihood - found.n_parameters / own.sum()
+        unseen = begun.unseen
+        if unseen is not None:
+            base = own @ (row_log_base(rows, here.family) + np.zeros(len(rows))) / own.sum()
+            unseen = replace(unseen, experts=max(unseen.experts, estimate - base))
+        experts = found.experts.like(begun.experts.eta)
+        return estimate, replace(begun, experts=experts, unseen=unseen), found.prior
+
+    estimate, best, prior = tried(fit, prior)
+    if fit.several is not None:
+        # A mixture was preferred before either was refitted.
+        _, its_prior = encoding.counted(task.engine, fit.rows, fit.several.experts)
+        other, several, its_prior = tried(fit.several, its_prior)
+        if other > estimate:
+            best, prior = several, its_prior
+    codes = pursue(task.engine, best.rows, best.experts, encoding.rule(shape, prior))
+    return best, codes, prior
+
+
+def _has_densities(task: Task, fit: Fit) -> bool:
+    """Whether opinions are averages, shrunk in the end, that describe rows as densities."""
+    shrunk = bool(fit.history) and fit.history[-1].step.shrink and not task.newton
+    plain = fit.experts.amplitude is None and task.neighbours is None
+    return shrunk and plain and fit.experts.family.as_density(task.moments) is fit.experts.family
+
+
+@dataclass(frozen=True, eq=False)
+class Refit:
+    """What refitting has found.
+
+    Attributes
+    ----------
+    experts : Experts
+    prior : CodePrior
+    log_likelihood : float
+        Mean log P(x) of the rows.
+    n_parameters : int
+        Numbers that were fitted to the rows: opinions of experts who saw some, and those of the
+        prior.
+    """
+
+    experts: Experts
+    prior: CodePrior
+    log_likelihood: float
+    n_parameters: int
+
+
+def is_affordable(n_rows: int, shape: tuple[int, int], limits: tuple[int, int]) -> bool:
+    """Whether rows can be refitted to all codes within the limits.
+
+    Parameters
+    ----------
+    n_rows : int
+    shape : tuple of int
+        Numbers of experts and of variables.
+    limits : tuple of int
+        Fewest and most active experts.
+    """
+    if shape[0] < 2 or not are_few(shape, *limits):
+        return False
+    return n_rows * len(all_codes(shape[0], *limits)) * shape[0] * shape[1] <= MOST_TERMS
+
+
+def refitted(
+    rows: Rows,
+    experts: Experts,
+    prior: CodePrior,
+    limits: tuple[int, int],
+    population: Array,
+    epsilon: float,
+    fit: Callable[[NDArray, Array], CodePrior],
+) -> Refit:
+    """Opinions and prior under which rows are likelier, all codes taken together.
+
+    An iteration finds P(h | x) of every row and code, then makes opinions of the expected sums,
+    shrunk as at the end of learning. It ends when the likelihood no longer changes.
+
+    Parameters
+    ----------
+    rows : Rows
+        In NumPy's arrays.
+    experts : Experts
+    prior : CodePrior
+    limits : tuple of int
+        Fewest and most active experts.
+    population : ndarray of shape (n_statistics, n_features)
+        Mean parameters of the data as a whole.
+    epsilon : float
+        Weight of these in opinions (eq. 5).
+    fit : callable
+        (codes, weights) -> CodePrior.
+
+    Returns
+    -------
+    Refit
+    """
+    codes = all_codes(experts.n_experts, *limits)
+    every, before = EveryCode.of(experts, codes), -np.inf
+    for iteration in range(ITERATIONS):
+        log_likelihood, used, weight, T_sum = _expected(rows, every, experts, prior)
+        if abs(log_likelihood - before) < SETTLED:
+            break
+        before = log_likelihood
+        family = experts.family.settled(weight, T_sum)
+        eta = family.update(weight, T_sum, population, epsilon)
+        eta, _ = family.shrunk(eta, weight, T_sum, weight, T_sum, population, epsilon)
+        experts = replace(experts, family=family, eta=eta)
+        if iteration % BETWEEN_PRIORS == 0:
+            some = used > NEGLIGIBLE
+            prior = fit(codes[some], used[some])
+    n_opinions = int((weight > 1).sum()) * len(experts.eta)
+    return Refit(experts, prior, before, n_opinions + prior.n_types * (experts.n_experts + 1))
+
+
+def _expected(
+    rows: Rows, every: EveryCode, experts: Experts, prior: CodePrior
+) -> tuple[float, Array, Array, Array]:
+    """Mean log P(x), rows per code, and the expected sums behind opinions."""
+    total, used = 0.0, np.zeros(len(every.codes))
+    weight, T_sum = np.zeros_like(experts.log2_expertise), np.zeros_like(experts.eta)
+    for block in row_blocks(len(rows), every.row_size):
+        part = rows[block]
+        density, posterior = every.summed(part, experts, prior)
+        own = np.ones(len(part)) if part.weight is None else part.weight
+        posterior *= own[:, None]
+        total += float(own @ (density + row_log_base(part, experts.family)))
+        used += posterior.sum(axis=0)
+        seen, told = every.sums(part, experts, posterior)
+        weight += seen
+        T_sum += told
+    return total / max(float(used.sum()), TINY), used, weight, T_sum

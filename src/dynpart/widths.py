@@ -1,0 +1,219 @@
+"""Widths: variances of normal opinions that rows left out confirm.
+
+Columns that share a scale are learnt, and encoded, with one variance for all: squared errors decide
+which experts are active, and reconstructions are sharp. As a density that is far too wide where a
+column hardly varies. So once codes are known, variances are estimated for given means and codes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynpart.arrays import is_observed, row_blocks, to_numpy
+from dynpart.composition import owners
+from dynpart.encoding import Encoding
+from dynpart.engines import Experts
+from dynpart.learning import Task
+from dynpart.prior import CodePrior
+from dynpart.pursuits import pursue
+from dynpart.rows import Rows
+
+Array = NDArray[np.float64]
+
+FOLDS = 5
+"""Parts in which rows are left out."""
+FEWEST = 20
+"""Rows below which nothing is decided by leaving some out."""
+SAMPLE = 250
+"""Rows that are left out, in all."""
+MOST_VALUES = 5e7
+"""Values (rows x variables) that variances are estimated from."""
+CHOICES: dict[str, tuple[float, ...]] = {
+    "common": (1.0, 4.0, 16.0, 64.0, 1e6),
+    "data": (0.01, 0.1, 1.0),
+    "floor": (1e-4, 1e-3, 0.01, 0.1, 1.0),
+    "factor": (1.0, 1.25, 1.6, 2.0, 3.0),
+}
+"""What may be tried of each number of :class:`Widths`."""
+
+
+@dataclass(frozen=True)
+class Widths:
+    """How variances follow from sums.
+
+    Attributes
+    ----------
+    common : float
+        Rows that the variance within all experts of a column counts for in that of an expert.
+    data : float
+        Rows that the variance of the data counts for.
+    floor : float
+        Smallest variance, as a share of the one that codes are chosen by.
+    factor : float
+        By how much unseen rows scatter more.
+    """
+
+    common: float = 16.0
+    data: float = 0.1
+    floor: float = 0.01
+    factor: float = 1.0
+
+    def of(self, sums: Array, mean: Array, data: Array, shared: float) -> Array:
+        """Variances of shape (n_experts, n_features).
+
+        Parameters
+        ----------
+        sums : ndarray of shape (3, n_experts, n_features)
+            Rows that an expert owned a variable in, and sums of x and x^2 over them.
+        mean : ndarray of shape (n_experts, n_features)
+        data : ndarray of shape (n_features,)
+            Variance of the data.
+        shared : float
+            The variance that codes are chosen by.
+        """
+        weight, free = sums[0], np.clip(sums[0] - 1, 0.0, None)
+        square = _spread(sums, mean) / np.clip(weight, 1.0, None)
+        seen = square * weight / np.clip(free, 1.0, None)
+        all_free = free.sum(axis=0)
+        common = np.where(
+            all_free > 0, (free * seen).sum(axis=0) / np.clip(all_free, 1, None), data
+        )
+        own = (free * seen + self.common * common) / (free + self.common)
+        variance = (weight * own + self.data * data) / (weight + self.data)
+        return self.factor * np.clip(variance, self.floor * shared, None)
+
+
+def _spread(sums: Array, mean: Array) -> Array:
+    """Sums of (x - mean)^2."""
+    return np.clip(sums[2] - 2 * mean * sums[1] + mean * mean * sums[0], 0.0, None)
+
+
+def separated(task: Task, experts: Experts) -> Experts:
+    """The experts with one variance that codes are chosen by, apart from those that describe rows.
+
+    They are left as they are where columns do not share a scale, where gains and offsets vary,
+    where no column varies, and where rows are too few to leave some out.
+    """
+    constant = not bool((task.moments.variance > 0).any())
+    if constant or task.moments.n_rows < FEWEST or experts.amplitude is not None:
+        return experts
+    family = experts.family.separated()
+    return experts if family is experts.family else replace(experts, family=family)
+
+
+def with_widths(
+    task: Task,
+    epsilon: float,
+    experts: Experts,
+    rows: Any,
+    n_rows: int,
+    codes: Any,
+    encoding: Encoding,
+    prior: CodePrior,
+    seed: int,
+) -> Experts:
+    """The same experts with variances that describe rows, where others choose codes.
+
+    Means, expertise and what codes are chosen by stay as they are. The numbers of :class:`Widths`
+    are chosen by leaving rows out: their part is taken back from the sums behind means and
+    variances, they are encoded by the means that remain, and their likelihood decides.
+
+    Parameters
+    ----------
+    task : Task
+    epsilon : float
+        Weight of the data's average in opinions (eq. 5).
+    experts : Experts
+        Those of :func:`separated`.
+    rows : object
+        `n_rows` rows in the engine's hands.
+    n_rows : int
+    codes : Codes
+        Of these rows.
+    encoding : Encoding
+        How rows are encoded, under `prior`.
+    prior : CodePrior
+    seed : int
+
+    Returns
+    -------
+    Experts
+    """
+    family: Any = experts.family
+    shared = family.shared_variance
+    if shared is None:
+        return experts
+    rule = encoding.rule(experts.log2_expertise.shape, prior)
+    order = np.random.default_rng(seed).permutation(n_rows)
+    order = order[: max(FEWEST, int(MOST_VALUES / task.n_features))]
+    taken = task.engine.take(rows, np.sort(order))
+    here = experts.like(np.empty(0))
+    active = to_numpy(codes.active(experts.n_experts))[np.sort(order)]
+    values = taken.to_numpy()
+    sums = _owned_sums(values, active, here)
+    population = to_numpy(task.population)
+    data = population[1] - population[0] ** 2
+    mean, averages = here.eta[0], _averages(sums, population, epsilon)
+    folds = []
+    for part in range(FOLDS):
+        left_out = np.arange(part, min(len(values), SAMPLE), FOLDS)
+        others = sums - _owned_sums(values[left_out], active[left_out], here)
+        remaining = mean + _averages(others, population, epsilon) - averages
+        square = here.eta[1] - mean**2 + remaining**2
+        judges = replace(here, eta=np.stack([remaining, square])).like(experts.eta)
+        part_rows = task.engine.take(taken, left_out)
+        found = pursue(task.engine, part_rows, encoding.encoders(judges), rule)
+        its = to_numpy(found.active(experts.n_experts))
+        folds.append((others, remaining, _owned_sums(values[left_out], its, here)))
+
+    def worth(widths: Widths) -> float:
+        total = 0.0
+        for others, remaining, own in folds:
+            v = widths.of(others, remaining, data, shared)
+            total -= float((_spread(own, remaining) / v + own[0] * np.log(v)).sum())
+        return total
+
+    widths = _best(worth)
+    eta = np.stack([mean, widths.of(sums, mean, data, shared) + mean**2])
+    described = family.separated(widths.floor)
+    wide = replace(here, eta=eta).like(experts.eta)
+    return replace(wide, family=described)
+
+
+def _best(worth: Callable[[Widths], float]) -> Widths:
+    """The best of all, one number after the other."""
+    best, most = Widths(), worth(Widths())
+    for name in (*CHOICES, "common"):
+        for value in CHOICES[name]:
+            tried = replace(best, **{name: value})
+            found = worth(tried) if tried != best else most
+            if found > most:
+                best, most = tried, found
+    return best
+
+
+def _averages(sums: Array, population: Array, epsilon: float) -> Array:
+    """Means of what experts own, with a little of the data's (eq. 5)."""
+    return (sums[1] + epsilon * population[0]) / (np.clip(sums[0], 0.0, None) + epsilon)
+
+
+def _owned_sums(rows: Rows, active: NDArray[np.bool_], experts: Experts) -> Array:
+    """Rows in which each expert owns each variable, and sums of T(x) over them."""
+    n_experts, n_features = experts.log2_expertise.shape
+    sums = np.zeros((3, n_experts * n_features))
+    for block in row_blocks(len(rows), 4 * n_features):
+        T = experts.family.statistics(rows.values[block])
+        seen = is_observed(T[0])
+        weight = np.ones(len(T[0])) if rows.weight is None else rows.weight[block]
+        owner = owners(experts.ranks, active[block])
+        place = (owner * n_features + np.arange(n_features)).ravel()
+        terms = seen, np.where(seen, T[0], 0.0), np.where(seen, T[1], 0.0)
+        for s, term in enumerate(terms):
+            told = (weight[:, None] * term).ravel()
+            sums[s] += np.bincount(place, told, minlength=n_experts * n_features)
+    return sums.reshape(3, n_experts, n_features)

@@ -1,0 +1,94 @@
+"""Variances of columns that share a scale: apart from what codes are chosen by."""
+
+import numpy as np
+import pytest
+
+from dynpart import DynamicPartitionModel
+from dynpart.encoding import Encoding
+from dynpart.families import Gaussian
+from dynpart.persistence import load
+from dynpart.widths import Widths
+
+
+def pictures(seed, n_rows=200):
+    """Rows of 12 pixels: two parts, each in one of two states, and pixels of different noise."""
+    rng = np.random.default_rng(seed)
+    state = rng.integers(2, size=(n_rows, 2)).repeat(6, axis=1)
+    noise = np.tile([0.01, 0.02, 0.05, 0.1, 0.2, 0.3], 2)
+    return state + noise * rng.normal(size=state.shape)
+
+
+@pytest.fixture(scope="module")
+def models():
+    X = pictures(0)
+    kept = DynamicPartitionModel(4, max_iter=10, random_state=0, variance_floor=1.0).fit(X)
+    return DynamicPartitionModel(4, max_iter=10, random_state=0).fit(X), kept
+
+
+def test_unseen_rows_are_described_better_and_drawn_as_sharply(models):
+    model, kept = models
+    X = pictures(1)
+    assert model.score(X) > kept.score(X) + 3
+    errors = [((m.inverse_transform(m.transform(X)) - X) ** 2).mean() for m in models]
+    assert errors[0] <= errors[1] * 1.02
+    np.testing.assert_allclose(model.means_, kept.means_)
+
+
+def test_variances_follow_the_noise_of_columns(models):
+    model, _ = models
+    order = model.variances_.min(axis=0).reshape(2, 6).argsort(axis=1)
+    assert (order[:, -1] == 5).all()
+    assert (order[:, 0] <= 2).all()
+
+
+def test_codes_are_those_of_one_variance(models):
+    model, _ = models
+    X = pictures(1)
+    family = model.family_
+    assert family.shared_variance is not None
+    judges = Encoding.of(model).encoders(model._experts())
+    np.testing.assert_allclose(family.variance(judges.eta), family.yardstick, rtol=1e-6)
+    codes = model.transform(X)
+    joint = model.log_likelihood(X, codes) + model.log_prior(codes)
+    np.testing.assert_allclose(model.score_samples(X), joint, rtol=1e-5)
+    assert (model.log_density(X) >= model.score_samples(X) - 1e-6).all()
+
+
+def test_a_floor_that_was_asked_for_is_kept(models):
+    _, kept = models
+    assert kept.family_.shared_variance is None
+    assert (kept.variances_ >= kept.family_.floor * (1 - 1e-9)).all()
+
+
+def test_files_and_streams_know_both_variances(models, tmp_path):
+    model, _ = models
+    X = pictures(2)
+    path = tmp_path / "model.dynpart"
+    model.save(path)
+    loaded = load(path)
+    np.testing.assert_array_equal(loaded.transform(X), model.transform(X))
+    np.testing.assert_allclose(loaded.score_samples(X), model.score_samples(X), rtol=1e-6)
+    loaded.partial_fit(X)
+    assert loaded.family_.shared_variance is None
+    assert loaded.family_.floor == pytest.approx(model.family_.yardstick)
+
+
+def test_a_unit_changes_the_unit_alone():
+    rng = np.random.default_rng(0)
+    sums = rng.random((3, 4, 5)) + np.array([10.0, 0.0, 20.0])[:, None, None]
+    mean, data = 0.1 * rng.random((4, 5)), 2 + rng.random(5)
+    scale = np.array([1.0, 7.0, 49.0])[:, None, None]
+    found = Widths().of(sums, mean, data, 1.5)
+    other = Widths().of(sums * scale, 7 * mean, 49 * data, 49 * 1.5)
+    np.testing.assert_allclose(other, 49 * found)
+
+
+def test_separating_a_family_keeps_its_unit_and_goes_back():
+    family = Gaussian(np.zeros(2), 1e40)
+    apart = family.separated(0.01)
+    assert apart.unit == family.unit
+    assert apart.floor == pytest.approx(1e38)
+    assert apart.for_learning().floor == family.floor
+    own = Gaussian(np.zeros(2), np.ones(2))
+    assert own.separated() is own
+    assert own.for_learning() is own
