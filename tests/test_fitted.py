@@ -74,6 +74,7 @@ UNAFFECTED = {
     "explain",
     "independent_scores",
     "rename_experts",
+    "stability",
 }
 """Methods that are made of others, or rely on no parameter."""
 

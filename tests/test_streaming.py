@@ -152,12 +152,12 @@ def test_step_sizes_are_one_in_the_search_and_decay_from_then_on(plan, monkeypat
     """Long past the rows (240 an expert) from which on refinement draws batches as well."""
     used = []
 
-    def noted(task, plan, step, experts, batches, n_rows, memory, sums):
+    def noted(task, plan, step, experts, batches, n_rows, memory, sums, prior):
         assert memory.evidence == 0
         assert memory.kept == 1 - step.size == step.memory
         assert memory.own == step.size / n_rows
         used.append(step.size)
-        return learn_batches(task, plan, step, experts, batches, n_rows, memory, sums)
+        return learn_batches(task, plan, step, experts, batches, n_rows, memory, sums, prior)
 
     learn_batches = _learner.learn
     monkeypatch.setattr(_learner, "learn", noted)

@@ -47,6 +47,7 @@ def renamed(**names: str) -> Callable[[Class], Class]:
     ... class Plan:
     ...     min_active: int = 1
     >>> with warnings.catch_warnings(record=True) as told:
+    ...     warnings.simplefilter("always")
     ...     plan = Plan(floor=3)
     >>> plan, len(told)
     (Plan(min_active=3), 1)

@@ -414,7 +414,7 @@ class DynamicPartitionModel(CountedModel):
             weight=data.weight,
             newton=self._newton(family),
             amplitude=Amplitude.of(self.amplitude, family),
-            joint=encoding.prior == "auto" and encoding.is_joint,
+            joint=self._is_joint(encoding),
         )
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         journal = None
@@ -440,16 +440,18 @@ class DynamicPartitionModel(CountedModel):
         if journal is not None:
             journal.write()
         codes, prior, epsilon = fit.codes, fit.prior, self._plan().epsilon
-        if self.variance_floor is None and fit.history[-1].step.shrink and prior is None:
+        shrunk = bool(fit.history) and fit.history[-1].step.shrink
+        if task.joint and self.variance_floor is None and shrunk and prior is None:
             fit = replace(fit, experts=separated(task, fit.experts))
         if prior is None:
             codes, prior = encoding.counted(task.engine, fit.rows, fit.experts, fit.codes)
-        if self.autoregressive is None:
+        experts = fit.experts
+        if self.autoregressive is None and task.joint:
             fit, codes, prior = refit(task, epsilon, encoding, fit, codes, prior)
             experts = with_widths(
                 task, epsilon, fit.experts, fit.rows, fit.n_rows, codes, encoding, prior, seed
             )
-        else:
+        elif self.autoregressive is not None:
             experts, prior = self._conditioned(task, fit.experts, prior, encoding, seed)
             codes, prior = encoding.counted(task.engine, fit.rows, experts, prior=prior)
         summary = codes.summary(n_experts).to_numpy()
@@ -634,6 +636,11 @@ class DynamicPartitionModel(CountedModel):
                 f"{family.name!r}; use expert_update='average'"
             )
         return newton
+
+    def _is_joint(self, encoding: Encoding) -> bool:
+        """Whether the plan asks for learning by description length, under a learnt prior."""
+        wanted = getattr(self._plan(), "joint", False)
+        return wanted and encoding.prior == "auto" and encoding.is_joint
 
     def _plan(self) -> Plan:
         return PLANS[self.learning]() if isinstance(self.learning, str) else self.learning

@@ -112,11 +112,6 @@ class FittedModel(
     _counted_with: Encoding
     _parameter_constraints: ClassVar[dict]
 
-    @property
-    def n_experts_(self) -> int:
-        """Number of experts that were learnt; AttributeError before a fit."""
-        return len(self.means_)
-
     def on_numbers(self) -> Self:
         """The same model for tables of numbers: levels by their indices, columns by their places.
 

@@ -26,6 +26,13 @@ class KeepsExperts:
     _found_schema: Schema | None = None
 
     @property
+    def n_experts_(self) -> int:
+        """Number of experts that were learnt; AttributeError before a fit."""
+        if not hasattr(self, "_learnt"):
+            raise AttributeError(f"this {type(self).__name__} is not fitted yet: call fit first")
+        return self._learnt.n_experts
+
+    @property
     def schema_(self) -> Schema:
         """What the variables are, for commands, figures and files; AttributeError before a fit.
 

@@ -30,6 +30,7 @@ DEFAULTS: dict[str, Any] = {
     "n_swaps": None,
     "prune": False,
     "amplitude": None,
+    "autoregressive": None,
     "variance_floor": None,
     "connectivity": None,
     "tol": 1e-5,

@@ -280,6 +280,12 @@ class Annealed:
         iterations, which is asked for to be quick, nor in a last iteration over many rows, whose
         averages do without. With eight starts and two passes a little more is learnt in several
         times the time.
+    joint : bool, default=False
+        Whether description length has more of a say, for densities: codes of the refinement are
+        chosen under the learnt prior; a mixture, one expert a row, takes the place of the experts
+        where it describes rows left out more shortly; opinions are refitted to all codes that rows
+        may have, where these are few; variances of columns that share a scale are those that rows
+        left out confirm.
     """
 
     factor: float = 2.0
@@ -288,6 +294,7 @@ class Annealed:
     min_active: int | None = None
     n_starts: int = 1
     n_swaps: int | None = None
+    joint: bool = False
 
     search: ClassVar[float] = 0.7
     """Share of the iterations that search."""
@@ -323,11 +330,6 @@ class Annealed:
         self, family: Family, moments: ColumnMoments, n_experts: int, rng: np.random.Generator
     ) -> Experts:
         return random_start(family, moments, n_experts, rng, spread=0.5)
-
-    @property
-    def allows_mixture(self) -> bool:
-        """Whether one expert a row is an alternative: not if a minimum was asked for."""
-        return self.min_active is None
 
     def candidates(self, task: Sizes) -> list[int]:
         """Minimum numbers of active experts to try: one, a sixth, a third and half of all experts.

@@ -111,7 +111,7 @@ def fit_experts(
 
 def _mixture(task: Task, plan: Plan, fit: Fit, seed: int) -> Mixture | None:
     """The mixture of as many components, unless these experts are clearly better."""
-    allowed = getattr(plan, "allows_mixture", False) and task.min_active == 1
+    allowed = task.min_active == 1 and getattr(plan, "min_active", None) is None
     special = task.newton or task.amplitude is not None or task.neighbours is not None
     if not allowed or special or task.n_experts == 1:
         return None
