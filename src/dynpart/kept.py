@@ -98,7 +98,11 @@ class KeepsExperts:
         return found is shown or np.array_equal(to_numpy(found), to_numpy(shown))
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)  # type: ignore[misc]  # that of BaseEstimator
+        inherited = getattr(super(), "__setstate__", None)  # that of BaseEstimator
+        if inherited is None:
+            self.__dict__.update(state)
+        else:
+            inherited(state)
         if hasattr(self, "_shown"):
             # Arrays come back writable, and from some pickles twice.
             same = {name: array for name, array in self._shown.items() if self._is_shown(name)}

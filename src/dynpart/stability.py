@@ -14,10 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import linear_sum_assignment
-from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 
 from dynpart.arrays import to_numpy
 from dynpart.opinions import level_chances
@@ -172,6 +168,11 @@ class JudgesStability:
         weight = np.ones(len(rows)) if weight is None else weight
         own = to_numpy(self.transform(X)).astype(bool)
         observed = ~np.isnan(rows.values if rows.values.dtype.kind == "f" else self._decoded(rows))
+        # Commands that only read a model do without scikit-learn, which takes long to import.
+        from sklearn.base import clone
+        from sklearn.exceptions import ConvergenceWarning
+        from sklearn.utils import check_random_state
+
         rng = check_random_state(random_state)
         found, agreement = np.zeros(n_experts, dtype=int), np.zeros(n_experts)
         for _ in range(n_bootstraps):
@@ -253,6 +254,8 @@ def matched(
     >>> found.tolist()
     [True, True]
     """
+    from scipy.optimize import linear_sum_assignment  # likewise
+
     alike = _correlations(active, other, weight)
     on, other_on = (_share(codes, weight) >= ALWAYS_ON for codes in (active, other))
     alike = np.where(np.logical_or.outer(on, other_on), np.logical_and.outer(on, other_on), alike)

@@ -273,5 +273,5 @@ def test_a_distribution_the_page_does_not_know_is_shown_without_a_score(visit, t
     text = page.find_element("id", "readout").text
     assert "active" in text
     assert "as expected" in text
-    assert "bits" not in text
+    assert "bits" not in text, text
     assert "NaN" not in text

@@ -20,7 +20,6 @@ from dynpart.families._stored import stored_column, stored_number
 
 __all__ = [
     "KINDS",
-    "OWN_FLOOR",
     "SURE",
     "Bernoulli",
     "Categorical",

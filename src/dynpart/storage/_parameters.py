@@ -202,6 +202,8 @@ def _suits(field: dataclasses.Field, value: Any) -> bool:
     """Whether a value is of a kind, and a size, that is worth the plan's own checks."""
     if value is None:
         return "None" in str(field.type)
+    if isinstance(field.default, bool):
+        return isinstance(value, bool)
     if isinstance(field.default, float):
         return is_real(value, 0, LARGEST)
     return is_count(value, 0, MOST_TURNS + 1)
