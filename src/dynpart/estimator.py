@@ -45,6 +45,7 @@ from dynpart.progress import fit_progress
 from dynpart.refitting import refit
 from dynpart.schema import as_shape
 from dynpart.selection import Selection, select_size
+from dynpart.sparse import SparseRows
 from dynpart.storage import open_journal
 from dynpart.streaming import Stream
 from dynpart.validation import check_limits
@@ -416,6 +417,11 @@ class DynamicPartitionModel(CountedModel):
             amplitude=Amplitude.of(self.amplitude, family),
             joint=self._is_joint(encoding),
         )
+        if task.joint and isinstance(rows, SparseRows):
+            raise ValueError(
+                "learning=Annealed(joint=True) needs rows that are dense in memory, found a large "
+                "sparse matrix: give X.toarray(), or learn without joint"
+            )
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         journal = None
         if checkpoint is not None:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from dynpart import DynamicPartitionModel
 from dynpart.datasets import make_pairs
@@ -92,3 +93,9 @@ def test_rows_with_parts_keep_several_experts():
 def test_a_mixture_is_no_alternative_to_what_was_asked_for(asked):
     model = DynamicPartitionModel(5, max_iter=10, random_state=0, **asked).fit(clusters(300))
     assert not model.adaptation_.mixture
+
+
+def test_large_sparse_matrices_are_refused(monkeypatch):
+    monkeypatch.setattr("dynpart.sparse.WHOLE_VALUES", 60)
+    with pytest.raises(ValueError, match=r"joint=True.*sparse.*toarray"):
+        DynamicPartitionModel(3, learning=Annealed(joint=True)).fit(csr_array(clusters(200)))
