@@ -23,7 +23,7 @@ X = torch.as_tensor(bars, dtype=torch.uint8, device=device)
 model = DynamicPartitionModel(12, random_state=0)
 if device == "cuda":  # on a CPU the compiled engine learns faster than torch
     model.set_params(engine="torch", device=device)
-model.fit(X if device == "cuda" else bars)
+model = model.fit(X if device == "cuda" else bars)
 
 # %%
 # Codes of tensors are tensors on the same device.
