@@ -6,6 +6,7 @@ NEEDS = {
     "torch": [
         "src/dynpart/engines/torch.py",
         "src/dynpart/engines/_torch_*.py",
+        "src/dynpart/baselines/masked.py",
         "src/dynpart/baselines/shape.py",
     ],
     "triton": ["src/dynpart/engines/_triton_*.py"],
