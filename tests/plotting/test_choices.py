@@ -50,6 +50,7 @@ def test_bars_are_shares_of_samples_in_the_colour_of_their_mark(model):
     [(plot_selection, "fit with n_experts='auto'"), (plot_stability, "stability")],
 )
 def test_models_that_were_not_asked_say_so(draw, words):
-    model = DynamicPartitionModel(2, max_iter=2, random_state=0).fit(make_pairs(2, 60))
+    X = make_pairs(2, 60, random_state=0)
+    model = DynamicPartitionModel(4, max_iter=5, random_state=0).fit(X)
     with pytest.raises(ValueError, match=words):
         draw(model)
