@@ -133,7 +133,7 @@ def _content(
     if n_rows * len(kept) > MOST_VALUES:
         raise TableError(f"{path} declares {n_rows:,} rows of {len(kept):,} numbers: too many")
     check_room(n_rows * (8 * len(kept) + 16) + _unpacked(file), f"reading {path}")
-    values = np.empty((n_rows, len(kept)))
+    values = np.zeros((n_rows, len(kept)))  # texts become levels later
     found = {name: TextColumn() for name in texts if name in kept}
     labels: list[str] = []
     done = 0
