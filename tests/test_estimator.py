@@ -110,9 +110,11 @@ def test_contract_shapes_and_numbers(name, request):
         path = story.log_likelihood[row, : len(order)]
         assert path[-1] == pytest.approx(conditional[row])
         assert np.isnan(story.log_likelihood[row, len(order) :]).all()
-    greedy = copy.copy(model).set_params(n_swaps=0).pursue(X)
-    for path in greedy.log_likelihood:
-        assert (np.diff(path[~np.isnan(path)]) > 0).all()
+    # Where codes are chosen by other variances than those of the densities, these may fall.
+    if model.family_.shared_variance is None:
+        greedy = copy.copy(model).set_params(n_swaps=0).pursue(X)
+        for path in greedy.log_likelihood:
+            assert (np.diff(path[~np.isnan(path)]) > 0).all()
 
     drawn = model.sample(7, random_state=0)
     assert drawn.shape == (7, D)
@@ -159,7 +161,9 @@ def test_pickle_and_clone(pairs, pairs_model):
 
 def test_n_init_keeps_the_best_by_penalised_likelihood(grey):
     def explained(n_init, seed):
-        model = DynamicPartitionModel(6, n_init=n_init, max_iter=2, random_state=seed).fit(grey)
+        model = DynamicPartitionModel(
+            6, n_init=n_init, max_iter=2, random_state=seed, variance_floor=1.0
+        ).fit(grey)
         return model.log_likelihood(grey, model.transform(grey)).mean()
 
     single = np.array([explained(1, seed) for seed in range(4)])

@@ -11,14 +11,11 @@ from dynpart import DynamicPartitionModel
 from dynpart.encoding import log_likelihood
 from dynpart.engines import row_log_base
 from dynpart.enumeration import EveryCode, all_codes, are_few, n_codes
-from dynpart.learning import Annealed
 from dynpart.neighbourhood import all_summed
 from dynpart.prior import fit_prior
 from dynpart.refitting import _expected, is_affordable, refitted
 from tests.strategies import problems
 from tests.test_prior import random_prior
-
-JOINT = Annealed(joint=True)
 
 
 @settings(max_examples=40, deadline=None)
@@ -91,9 +88,7 @@ def as_frame(X):
 
 def test_refitting_makes_rows_likelier():
     X = as_frame(overlapping())
-    model = DynamicPartitionModel(3, learning=JOINT, max_iter=10, random_state=0, max_active=1).fit(
-        X
-    )
+    model = DynamicPartitionModel(3, max_iter=10, random_state=0, max_active=1).fit(X)
     rows = model._checked_rows(X, model._engine(X)).to_numpy()
     experts, population = model._experts(), model.family_.population(model._moments)
     # Variances as hard assignments leave them are too small.
@@ -111,7 +106,7 @@ def test_refitting_makes_rows_likelier():
 
 def test_unseen_rows_of_overlapping_groups_are_likelier_than_by_columns():
     X, unseen = overlapping(0), overlapping(1)
-    model = DynamicPartitionModel(3, learning=JOINT, random_state=0).fit(as_frame(X))
+    model = DynamicPartitionModel(3, random_state=0).fit(as_frame(X))
     alone = norm.logpdf(unseen, X.mean(axis=0), X.std(axis=0)).sum(axis=1).mean()
     assert model.log_density(as_frame(unseen)).mean() > alone + 0.05
 
@@ -119,10 +114,8 @@ def test_unseen_rows_of_overlapping_groups_are_likelier_than_by_columns():
 def test_a_unit_changes_the_density_by_its_logarithm():
     X = overlapping()
     unit = np.array([1.0, 1024.0, 1 / 64])
-    model = DynamicPartitionModel(3, learning=JOINT, max_iter=10, random_state=0).fit(as_frame(X))
-    other = DynamicPartitionModel(3, learning=JOINT, max_iter=10, random_state=0).fit(
-        as_frame(X * unit)
-    )
+    model = DynamicPartitionModel(3, max_iter=10, random_state=0).fit(as_frame(X))
+    other = DynamicPartitionModel(3, max_iter=10, random_state=0).fit(as_frame(X * unit))
     expected = model.log_density(as_frame(X)) - np.log(unit).sum()
     np.testing.assert_allclose(other.log_density(as_frame(X * unit)), expected, atol=1e-3)
 
@@ -142,9 +135,7 @@ def test_counts_of_species_are_likelier_by_habitats():
     train, unseen = X[:200], X[200:]
 
     def density(n_experts):
-        model = DynamicPartitionModel(
-            n_experts, learning=JOINT, columns="count", random_state=0, max_iter=15
-        )
+        model = DynamicPartitionModel(n_experts, columns="count", random_state=0, max_iter=15)
         return model.fit(as_frame(train)).log_density(as_frame(unseen)).mean()
 
     # A Poisson mixture can do no better than know the habitat of every site.

@@ -6,11 +6,8 @@ import pytest
 from dynpart import DynamicPartitionModel
 from dynpart.encoding import Encoding
 from dynpart.families import Gaussian
-from dynpart.learning import Annealed
 from dynpart.persistence import load
 from dynpart.widths import Widths
-
-JOINT = Annealed(joint=True)
 
 
 def pictures(seed, n_rows=200):
@@ -24,10 +21,8 @@ def pictures(seed, n_rows=200):
 @pytest.fixture(scope="module")
 def models():
     X = pictures(0)
-    kept = DynamicPartitionModel(
-        4, learning=JOINT, max_iter=10, random_state=0, variance_floor=1.0
-    ).fit(X)
-    return DynamicPartitionModel(4, learning=JOINT, max_iter=10, random_state=0).fit(X), kept
+    kept = DynamicPartitionModel(4, max_iter=10, random_state=0, variance_floor=1.0).fit(X)
+    return DynamicPartitionModel(4, max_iter=10, random_state=0).fit(X), kept
 
 
 def test_unseen_rows_are_described_better_and_drawn_as_sharply(models):

@@ -45,7 +45,6 @@ from dynpart.progress import fit_progress
 from dynpart.refitting import refit
 from dynpart.schema import as_shape
 from dynpart.selection import Selection, select_size
-from dynpart.sparse import SparseRows
 from dynpart.storage import open_journal
 from dynpart.streaming import Stream
 from dynpart.validation import check_limits
@@ -417,11 +416,6 @@ class DynamicPartitionModel(CountedModel):
             amplitude=Amplitude.of(self.amplitude, family),
             joint=self._is_joint(encoding),
         )
-        if task.joint and isinstance(rows, SparseRows):
-            raise ValueError(
-                "learning=Annealed(joint=True) needs rows that are dense in memory, found a large "
-                "sparse matrix: give X.toarray(), or learn without joint"
-            )
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         journal = None
         if checkpoint is not None:
@@ -645,7 +639,7 @@ class DynamicPartitionModel(CountedModel):
 
     def _is_joint(self, encoding: Encoding) -> bool:
         """Whether the plan asks for learning by description length, under a learnt prior."""
-        wanted = getattr(self._plan(), "joint", False)
+        wanted = getattr(self._plan(), "by_length", False)
         return wanted and encoding.prior == "auto" and encoding.is_joint
 
     def _plan(self) -> Plan:

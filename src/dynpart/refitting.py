@@ -43,7 +43,8 @@ def refit(
     """A finished run of the learner refitted to all codes, where these are few.
 
     Left as it is where codes are chosen by their likelihood alone, where opinions are no averages
-    that were shrunk in the end, and where they are wider than densities would be. Where a mixture
+    that were shrunk in the end, where they are wider than densities would be, and where there are
+    fewer than two rows per expert. Where a mixture
     was preferred to several experts a row, both are refitted and compared again.
 
     Parameters
@@ -65,7 +66,7 @@ def refit(
     """
     n_rows, shape = task.moments.n_rows, fit.experts.log2_expertise.shape
     limits = encoding.limits(shape[0])
-    suits = encoding.is_joint and _has_densities(task, fit)
+    suits = encoding.is_joint and _has_densities(task, fit) and task.n_rows >= 2 * shape[0]
     if not (suits and is_affordable(n_rows, shape, limits)):
         return fit, codes, prior
     rows = task.engine.take(task.rows, np.arange(n_rows)).to_numpy()
@@ -75,12 +76,11 @@ def refit(
     def tried(begun: Fit, prior: CodePrior) -> tuple[float, Fit, CodePrior]:
         here = begun.experts.like(rows.values)
         found = refitted(rows, here, prior, limits, population, epsilon, encoding.prior_of)
-        # Log P(x) of these rows less what so many fitted numbers lose on unseen ones (Akaike).
-        estimate = found.log_likelihood - found.n_parameters / own.sum()
+        estimate = found.log_likelihood - found.loss_unseen(own.sum(), shape[1])
         unseen = begun.unseen
         if unseen is not None:
-            base = own @ (row_log_base(rows, here.family) + np.zeros(len(rows))) / own.sum()
-            unseen = replace(unseen, experts=max(unseen.experts, estimate - base))
+            estimated = estimate - found.log_base
+            unseen = replace(unseen, experts=max(unseen.experts, estimated))
         experts = found.experts.like(begun.experts.eta)
         return estimate, replace(begun, experts=experts, unseen=unseen), found.prior
 
@@ -112,6 +112,8 @@ class Refit:
     prior : CodePrior
     log_likelihood : float
         Mean log P(x) of the rows.
+    log_base : float
+        Mean log b(x), a part of it.
     n_parameters : int
         Numbers that were fitted to the rows: opinions of experts who saw some, and those of the
         prior.
@@ -120,7 +122,18 @@ class Refit:
     experts: Experts
     prior: CodePrior
     log_likelihood: float
+    log_base: float
     n_parameters: int
+
+    def loss_unseen(self, n_rows: float, n_features: int) -> float:
+        """Nats a row that so many fitted numbers lose on unseen rows, corrected for few values.
+
+        This is Akaike's criterion with the correction of Hurvich and Tsai (1989).
+        """
+        left = n_rows * n_features - self.n_parameters - 1
+        if left <= 0:
+            return np.inf
+        return self.n_parameters / n_rows * (n_rows * n_features / left)
 
 
 def is_affordable(n_rows: int, shape: tuple[int, int], limits: tuple[int, int]) -> bool:
@@ -155,7 +168,7 @@ def refitted(
 
     Parameters
     ----------
-    rows : Rows
+    rows : Rows or SparseRows
         In NumPy's arrays.
     experts : Experts
     prior : CodePrior
@@ -175,7 +188,7 @@ def refitted(
     codes = all_codes(experts.n_experts, *limits)
     every, before = EveryCode.of(experts, codes), -np.inf
     for iteration in range(ITERATIONS):
-        log_likelihood, used, weight, T_sum = _expected(rows, every, experts, prior)
+        log_likelihood, log_base, used, weight, T_sum = _expected(rows, every, experts, prior)
         if abs(log_likelihood - before) < SETTLED:
             break
         before = log_likelihood
@@ -187,23 +200,26 @@ def refitted(
             some = used > NEGLIGIBLE
             prior = fit(codes[some], used[some])
     n_opinions = int((weight > 1).sum()) * len(experts.eta)
-    return Refit(experts, prior, before, n_opinions + prior.n_types * (experts.n_experts + 1))
+    n_parameters = n_opinions + prior.n_types * (experts.n_experts + 1)
+    return Refit(experts, prior, before, log_base, n_parameters)
 
 
 def _expected(
     rows: Rows, every: EveryCode, experts: Experts, prior: CodePrior
-) -> tuple[float, Array, Array, Array]:
-    """Mean log P(x), rows per code, and the expected sums behind opinions."""
-    total, used = 0.0, np.zeros(len(every.codes))
+) -> tuple[float, float, Array, Array, Array]:
+    """Means of log P(x) and log b(x), rows per code, and the expected sums behind opinions."""
+    total, of_base, used = 0.0, 0.0, np.zeros(len(every.codes))
     weight, T_sum = np.zeros_like(experts.log2_expertise), np.zeros_like(experts.eta)
     for block in row_blocks(len(rows), every.row_size):
         part = rows[block]
         density, posterior = every.summed(part, experts, prior)
         own = np.ones(len(part)) if part.weight is None else part.weight
         posterior *= own[:, None]
-        total += float(own @ (density + row_log_base(part, experts.family)))
+        base = float(own @ (row_log_base(part, experts.family) + np.zeros(len(part))))
+        total, of_base = total + float(own @ density) + base, of_base + base
         used += posterior.sum(axis=0)
         seen, told = every.sums(part, experts, posterior)
         weight += seen
         T_sum += told
-    return total / max(float(used.sum()), TINY), used, weight, T_sum
+    n_rows = max(float(used.sum()), TINY)
+    return total / n_rows, of_base / n_rows, used, weight, T_sum

@@ -134,6 +134,10 @@ class SparseRows(BlockRows):
             yield index, self._rows(block, slice(done, done + len(block)))
             done += len(block)
 
+    def __getitem__(self, block: slice) -> Rows:
+        """Rows one after the other, dense."""
+        return self.rows_at(np.arange(len(self))[block])
+
     def rows_at(self, indices: NDArray[np.intp]) -> Rows:
         """The rows with these indices, dense."""
         return self._rows(self.matrix[indices].toarray(), indices)

@@ -18,7 +18,7 @@ from dynpart.arrays import is_observed, row_blocks, to_numpy
 from dynpart.composition import owners
 from dynpart.encoding import Encoding
 from dynpart.engines import Experts
-from dynpart.learning import Task
+from dynpart.learning import Task, leave_out
 from dynpart.prior import CodePrior
 from dynpart.pursuits import pursue
 from dynpart.rows import Rows
@@ -148,28 +148,29 @@ def with_widths(
     shared = family.shared_variance
     if shared is None:
         return experts
-    rule = encoding.rule(experts.log2_expertise.shape, prior)
-    order = np.random.default_rng(seed).permutation(n_rows)
-    order = order[: max(FEWEST, int(MOST_VALUES / task.n_features))]
-    taken = task.engine.take(rows, np.sort(order))
+    rule, rng = encoding.rule(experts.log2_expertise.shape, prior), np.random.default_rng(seed)
+    weight = None if codes.weight is None else to_numpy(codes.weight)
+    most = max(FEWEST, int(MOST_VALUES / task.n_features))
+    [some] = leave_out(weight, n_rows, most, 1, rng)
+    taken = some.taken(task.engine, rows)
     here = experts.like(np.empty(0))
-    active = to_numpy(codes.active(experts.n_experts))[np.sort(order)]
+    active = to_numpy(codes.active(experts.n_experts))[some.indices]
     values = taken.to_numpy()
     sums = _owned_sums(values, active, here)
     population = to_numpy(task.population)
     data = population[1] - population[0] ** 2
     mean, averages = here.eta[0], _averages(sums, population, epsilon)
     folds = []
-    for part in range(FOLDS):
-        left_out = np.arange(part, min(len(values), SAMPLE), FOLDS)
-        others = sums - _owned_sums(values[left_out], active[left_out], here)
+    for fold in leave_out(some.amount, len(values), SAMPLE, FOLDS, rng):
+        part_rows = fold.taken(task.engine, taken)
+        left_out = part_rows.to_numpy()
+        others = sums - _owned_sums(left_out, active[fold.indices], here)
         remaining = mean + _averages(others, population, epsilon) - averages
         square = here.eta[1] - mean**2 + remaining**2
         judges = replace(here, eta=np.stack([remaining, square])).like(experts.eta)
-        part_rows = task.engine.take(taken, left_out)
         found = pursue(task.engine, part_rows, encoding.encoders(judges), rule)
         its = to_numpy(found.active(experts.n_experts))
-        folds.append((others, remaining, _owned_sums(values[left_out], its, here)))
+        folds.append((others, remaining, _owned_sums(left_out, its, here)))
 
     def worth(widths: Widths) -> float:
         total = 0.0
@@ -207,9 +208,10 @@ def _owned_sums(rows: Rows, active: NDArray[np.bool_], experts: Experts) -> Arra
     n_experts, n_features = experts.log2_expertise.shape
     sums = np.zeros((3, n_experts * n_features))
     for block in row_blocks(len(rows), 4 * n_features):
-        T = experts.family.statistics(rows.values[block])
+        part = rows[block]
+        T = experts.family.statistics(part.values)
         seen = is_observed(T[0])
-        weight = np.ones(len(T[0])) if rows.weight is None else rows.weight[block]
+        weight = np.ones(len(part)) if part.weight is None else part.weight
         owner = owners(experts.ranks, active[block])
         place = (owner * n_features + np.arange(n_features)).ravel()
         terms = seen, np.where(seen, T[0], 0.0), np.where(seen, T[1], 0.0)

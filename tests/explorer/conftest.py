@@ -10,6 +10,7 @@ from dynpart.datasets import load_digits
 from dynpart.engines import Experts
 from dynpart.explorer import write_report
 from dynpart.families import Bernoulli
+from dynpart.learning import Annealed
 from dynpart.prior import CodePrior
 
 HOSTILE = [
@@ -47,7 +48,9 @@ def made(folder, name, model, X, **options):
 @pytest.fixture(scope="session")
 def digits(tmp_path_factory):
     X = load_digits().train[:150]
-    model = DynamicPartitionModel(12, max_iter=6, max_active=5, random_state=0).fit(X)
+    model = DynamicPartitionModel(
+        12, max_iter=6, max_active=5, learning=Annealed(min_active=2), random_state=0
+    ).fit(X)
     return made(tmp_path_factory.mktemp("page"), "digits", model, X, image_shape=(8, 8))
 
 

@@ -74,12 +74,14 @@ def test_a_constant_beside_columns_that_vary_is_harmless():
     wider = np.column_stack([X, np.full(100, 3.7)])
     model, other = (DynamicPartitionModel(2, max_iter=8, random_state=0).fit(x) for x in (X, wider))
     assert np.isfinite(other.score(wider))
-    # The constant costs what the floor says: it is 4/5 of the one without the constant.
-    floor = other.family_.floor
-    assert floor == pytest.approx(0.8 * model.family_.floor)
-    own = other.log_likelihood(wider, other.transform(wider))
-    rest = wider + np.eye(5)[4] * np.sqrt(floor)  # one standard deviation off
-    np.testing.assert_allclose(other.log_likelihood(rest, other.transform(wider)), own - 0.5)
+    # Codes are chosen by one variance, 4/5 of the one without the constant.
+    assert other.family_.yardstick == pytest.approx(0.8 * model.family_.yardstick)
+    # The constant costs what its own variance says.
+    H = other.transform(wider)
+    off = np.zeros(wider.shape)  # one standard deviation
+    off[:, 4] = np.sqrt(other.variances_[other.partition(H)[:, 4], 4])
+    own = other.log_likelihood(wider, H)
+    np.testing.assert_allclose(other.log_likelihood(wider + off, H), own - 0.5)
 
 
 def parts():

@@ -3,11 +3,17 @@
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
+from sklearn.exceptions import ConvergenceWarning
 
 from dynpart import DynamicPartitionModel
 from dynpart.datasets import make_pairs
+from dynpart.engines import Experts, make_engine
+from dynpart.families import column_moments, make_family
 from dynpart.learning import Annealed
 from dynpart.persistence import load
+from dynpart.rows import Rows
+
+CPU = make_engine("cpu")
 
 
 def clusters(n_rows, n_clusters=5, n_features=16, seed=0):
@@ -39,7 +45,7 @@ def mixture_by_em(X, n_components, n_iter=200, seed=0):
 @pytest.fixture(scope="module")
 def fitted():
     X = clusters(1500)
-    return DynamicPartitionModel(5, learning=Annealed(joint=True), random_state=0).fit(X[:1000]), X
+    return DynamicPartitionModel(5, random_state=0).fit(X[:1000]), X
 
 
 def test_rows_without_parts_get_one_expert_each(fitted):
@@ -76,7 +82,7 @@ def test_model_files_remember_it(fitted, tmp_path):
 
 def test_rows_with_parts_keep_several_experts():
     X = make_pairs(5)
-    model = DynamicPartitionModel(10, learning=Annealed(joint=True), random_state=0).fit(X)
+    model = DynamicPartitionModel(10, random_state=0).fit(X)
     assert not model.adaptation_.mixture
     assert model.transform(X).sum(axis=1).mean() == 5
 
@@ -84,10 +90,10 @@ def test_rows_with_parts_keep_several_experts():
 @pytest.mark.parametrize(
     "asked",
     [
-        {"prior": None, "learning": Annealed(joint=True)},
-        {"n_active": 2, "learning": Annealed(joint=True)},
-        {"learning": Annealed(min_active=2, joint=True)},
-        {},
+        {"prior": None},
+        {"n_active": 2},
+        {"learning": Annealed(min_active=2)},
+        {"learning": "paper"},
     ],
 )
 def test_a_mixture_is_no_alternative_to_what_was_asked_for(asked):
@@ -95,7 +101,40 @@ def test_a_mixture_is_no_alternative_to_what_was_asked_for(asked):
     assert not model.adaptation_.mixture
 
 
-def test_large_sparse_matrices_are_refused(monkeypatch):
+def test_a_large_sparse_matrix_has_the_same_alternative(monkeypatch):
+    X = clusters(300)
+    dense = DynamicPartitionModel(5, max_iter=10, random_state=0).fit(X)
     monkeypatch.setattr("dynpart.sparse.WHOLE_VALUES", 60)
-    with pytest.raises(ValueError, match=r"joint=True.*sparse.*toarray"):
-        DynamicPartitionModel(3, learning=Annealed(joint=True)).fit(csr_array(clusters(200)))
+    sparse = DynamicPartitionModel(5, max_iter=10, random_state=0).fit(csr_array(X))
+    assert dense.adaptation_.mixture
+    assert sparse.adaptation_.mixture
+
+
+def test_a_row_counts_as_often_as_it_weighs():
+    X, weight = clusters(400), np.random.default_rng(0).integers(0, 3, 400)
+    weighted = DynamicPartitionModel(5, max_iter=10, random_state=0).fit(X, sample_weight=weight)
+    repeated = DynamicPartitionModel(5, max_iter=10, random_state=0).fit(X.repeat(weight, axis=0))
+    assert weighted.adaptation_.mixture == repeated.adaptation_.mixture
+    np.testing.assert_allclose(weighted.means_, repeated.means_, atol=1e-6)
+    np.testing.assert_allclose(weighted.score(X), repeated.score(X), atol=1e-6)
+
+
+def test_sums_without_some_rows_are_those_of_the_others():
+    X = clusters(300).astype(float)
+    family = make_family("bernoulli", column_moments(X))
+    eta = np.random.default_rng(0).uniform(0.1, 0.9, (1, 5, 16))
+    experts, log_weight = Experts(family, eta, np.zeros((5, 16))), np.log(np.full(5, 0.2))
+    every, some, others = (
+        CPU.mixture_sums(Rows.of(part, family), experts, log_weight)
+        for part in (X, X[:100], X[100:])
+    )
+    left = every.without(some)
+    np.testing.assert_allclose(left.sums.array, others.sums.array, atol=1e-9)
+    np.testing.assert_allclose(left.usage, others.usage)
+    assert left.log_likelihood == pytest.approx(others.log_likelihood)
+
+
+def test_noise_is_no_mixture():
+    X = (np.random.default_rng(0).random((400, 40)) < 0.3).astype(np.uint8)
+    with pytest.warns(ConvergenceWarning, match="independent columns describe unseen rows better"):
+        DynamicPartitionModel(20, random_state=0).fit(X)

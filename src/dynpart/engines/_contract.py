@@ -402,6 +402,11 @@ class ResponsibilitySums(RowSums):
     def statistics(self) -> Array:
         return self.array[1:]
 
+    def without(self, own: ResponsibilitySums) -> ResponsibilitySums:
+        """Less those of some rows, whose codes may have changed since: nothing weighs below 0."""
+        left = self.array - own.array
+        return ResponsibilitySums(namespace(left).where(left[:1] > 0, left, 0.0))
+
 
 class OpinionSums(RowSums):
     """Sums over rows of the derivatives by an opinion (appendix A.1.2), (n_experts, n_features).

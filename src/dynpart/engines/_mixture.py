@@ -43,6 +43,14 @@ class MixtureSums:
             self.log_likelihood + other.log_likelihood,
         )
 
+    def without(self, other: MixtureSums) -> MixtureSums:
+        """Sums of the rows that are not among the others'; nothing weighs below 0."""
+        return MixtureSums(
+            self.sums.without(other.sums),
+            namespace(self.usage).clip(self.usage - other.usage, 0, None),
+            self.log_likelihood - other.log_likelihood,
+        )
+
 
 def mixture_sums(rows: Rows, experts: Experts, log_weight: Array) -> MixtureSums:
     """The E-step of a mixture whose components are these experts, each on its own.

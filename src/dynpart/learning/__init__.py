@@ -11,6 +11,7 @@ from dynpart.learning._batch import (
 from dynpart.learning._connectivity import neighbourly
 from dynpart.learning._diagnosis import complaints
 from dynpart.learning._learner import RunLog, iterate, learn_once
+from dynpart.learning._left_out import leave_out
 from dynpart.learning._objective import activation_probabilities, penalised_objective
 from dynpart.learning._plans import Annealed, Paper, Plan, Sizes, Step, candidates
 from dynpart.learning._records import IterationRecord, LearnerState
@@ -40,6 +41,7 @@ __all__ = [
     "fit_experts",
     "iterate",
     "learn_once",
+    "leave_out",
     "neighbourly",
     "penalised_objective",
     "sharpened",

@@ -14,7 +14,7 @@ from dynpart.learning._unseen import Unseen
 
 SATURATED = 0.5
 """Share of levels of expertise at their upper bound that is too much."""
-DEAD = 0.1
+DEAD = 0.25
 """Share of experts without use that is worth a word."""
 CLEARLY = 2.0
 """Standard errors by which independent columns must be better to be worth a word."""

@@ -73,7 +73,7 @@ def iterate(
     rows = None
     while (t := _next_step(state, steps, task.tol)) is not None:
         prior = None
-        if task.joint and task.amplitude is None and not steps[t].search:
+        if task.learns_prior and not steps[t].search:
             if rows is None:
                 rows = task.draw(np.random.default_rng(seed), task.n_compared, replace=False)
             prior = current_prior(task, state.experts, rows)

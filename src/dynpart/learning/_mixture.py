@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynpart.arrays import like, namespace, to_numpy
-from dynpart.engines import Experts, MixtureSums, ResponsibilitySums
+from dynpart.engines import Engine, Experts, MixtureSums, ResponsibilitySums
 from dynpart.learning._batch import break_ties
 from dynpart.learning._plans import Plan
 from dynpart.learning._task import Task
@@ -38,30 +38,27 @@ class Mixture:
     experts : Experts
     log_weight : ndarray of shape (n_experts,)
         Log probabilities of the experts.
-    sums : ResponsibilitySums
-        Behind the opinions.
-    usage : ndarray of shape (n_experts,)
-        Rows of each expert.
+    n_rows : float
+        Rows it was fitted to.
     log_likelihood : float
-        Mean log P(x) of the rows of the last iteration, in nats a row.
-    shrinkage : float
-        Of the opinions, beyond what always happens.
+        Mean log P(x) of these rows in the last iteration.
     """
 
     experts: Experts
     log_weight: Array
-    sums: ResponsibilitySums
-    usage: Array
+    n_rows: float
     log_likelihood: float
-    shrinkage: float = 0.0
+
+    def log_density(self, engine: Engine, rows: Any) -> float:
+        """Log P(x) of rows in the engine's hands, summed."""
+        return float(engine.mixture_sums(rows, self.experts, self.log_weight).log_likelihood)
 
     def prior(self) -> CodePrior:
         """The same as a prior over codes: a type of row for each expert, active alone.
 
         Other experts are active in such rows as rarely as half a row among all would have it.
         """
-        n_experts, n_rows = len(self.log_weight), float(self.usage.sum())
-        rare = 0.5 / (n_rows + 1)
+        n_experts, rare = len(self.log_weight), 0.5 / (self.n_rows + 1)
         p = np.where(np.eye(n_experts, dtype=bool), 1 - rare, rare)
         row = np.log(np.stack([1 - p, p], axis=-1))
         table = np.repeat(row[:, :, None], 2, axis=2)
@@ -86,49 +83,65 @@ def learn_mixture(task: Task, plan: Plan, rows: Any, enough: float, seed: int) -
     -------
     Mixture or None
     """
-    rng = np.random.default_rng((seed, 1))
-    start = plan.start(task.family, task.moments, task.n_experts, rng)
-    even = like(np.full(task.n_experts, -np.log(task.n_experts)), start.eta)
-    first = _em(task, plan, rows, start, even, FIRST_ITERATIONS)
+    start, usual = _start(task, plan, seed), task.population
+    first, _ = _em(task, plan, rows, start, usual, FIRST_ITERATIONS)
     if first.log_likelihood < enough:
         return None
-    found = _em(task, plan, task.rows, first.experts, first.log_weight, MOST_ITERATIONS)
-    family = found.experts.family.settled(found.sums.weight, found.sums.statistics)
-    eta, amount = opinions(replace(found.experts, family=family), found.sums, task, plan)
-    experts = Experts(family, eta, 0 * start.log2_expertise, log2_bound=0.0)
-    return replace(found, experts=break_ties(experts), shrinkage=amount)
+    found, sums = _em(task, plan, task.rows, first, usual, MOST_ITERATIONS)
+    return _settled(found, sums, usual, plan.epsilon)
 
 
-def opinions(
-    experts: Experts,
-    sums: ResponsibilitySums,
-    task: Task,
-    plan: Plan,
-    amount: float | None = None,
-    population: Array | None = None,
-) -> tuple[Array, float]:
-    """Averages of these sums, shrunk as those of a fit are, and the amount of shrinkage."""
-    usual = task.population if population is None else population
-    told = sums.weight, sums.statistics
-    eta = experts.family.update(*told, usual, plan.epsilon)
-    return experts.family.shrunk(eta, *told, *told, usual, plan.epsilon, amount)
+def mixture_without(task: Task, plan: Plan, left_out: Any, seed: int) -> Mixture:
+    """The mixture of all rows but some, which are in the engine's hands, learnt afresh."""
+    start = _start(task, plan, seed)
+    own = task.engine.mixture_sums(left_out, start.experts, start.log_weight).sums
+    usual, _ = task.moments_without(own.statistics.sum(axis=1), own.weight.sum(axis=0))
+    found, sums = _em(task, plan, task.rows, start, usual, MOST_ITERATIONS, left_out)
+    return _settled(found, sums, usual, plan.epsilon)
+
+
+def _start(task: Task, plan: Plan, seed: int) -> Mixture:
+    """Experts that differ by chance, equally probable."""
+    rng = np.random.default_rng((seed, 1))
+    experts = plan.start(task.family, task.moments, task.n_experts, rng)
+    even = like(np.full(task.n_experts, -np.log(task.n_experts)), experts.eta)
+    return Mixture(experts, even, 0.0, -np.inf)
 
 
 def _em(
-    task: Task, plan: Plan, rows: Any, experts: Experts, log_weight: Array, n_iter: int
-) -> Mixture:
-    """So many iterations, or fewer where nothing moves."""
-    xp = namespace(experts.eta)
-    before = -np.inf
+    task: Task,
+    plan: Plan,
+    rows: Any,
+    start: Mixture,
+    population: Array,
+    n_iter: int,
+    left_out: Any = None,
+) -> tuple[Mixture, ResponsibilitySums]:
+    """So many iterations, or fewer where nothing moves; rows that are left out are among `rows`."""
+    engine, experts, log_weight = task.engine, start.experts, start.log_weight
+    xp, before = namespace(experts.eta), -np.inf
     for _ in range(n_iter):
-        found: MixtureSums = task.engine.mixture_sums(rows, experts, log_weight)
-        n_rows = found.usage.sum()
+        found: MixtureSums = engine.mixture_sums(rows, experts, log_weight)
+        if left_out is not None:
+            found = found.without(engine.mixture_sums(left_out, experts, log_weight))
+        n_rows, sums = found.usage.sum(), found.sums
         score = float(found.log_likelihood / n_rows)
-        sums, family = found.sums, experts.family
-        eta = family.update(sums.weight, sums.statistics, task.population, plan.epsilon)
+        eta = experts.family.update(sums.weight, sums.statistics, population, plan.epsilon)
         experts = replace(experts, eta=eta)
         log_weight = xp.log((found.usage + 0.5) / (n_rows + 0.5 * len(found.usage)))
         if score - before < SETTLED:
             break
         before = score
-    return Mixture(experts, log_weight, sums, found.usage, score)
+    return Mixture(experts, log_weight, float(n_rows), score), sums
+
+
+def _settled(
+    found: Mixture, sums: ResponsibilitySums, population: Array, epsilon: float
+) -> Mixture:
+    """With opinions shrunk as those of a fit are, of experts who are equally heard."""
+    told = sums.weight, sums.statistics
+    family = found.experts.family.settled(*told)
+    eta = family.update(*told, population, epsilon)
+    eta, _ = family.shrunk(eta, *told, *told, population, epsilon)
+    experts = Experts(family, eta, 0 * found.experts.log2_expertise, log2_bound=0.0)
+    return replace(found, experts=break_ties(experts))

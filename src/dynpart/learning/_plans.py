@@ -280,12 +280,6 @@ class Annealed:
         iterations, which is asked for to be quick, nor in a last iteration over many rows, whose
         averages do without. With eight starts and two passes a little more is learnt in several
         times the time.
-    joint : bool, default=False
-        Whether description length has more of a say, for densities: codes of the refinement are
-        chosen under the learnt prior; a mixture, one expert a row, takes the place of the experts
-        where it describes rows left out more shortly; opinions are refitted to all codes that rows
-        may have, where these are few; variances of columns that share a scale are those that rows
-        left out confirm.
     """
 
     factor: float = 2.0
@@ -294,10 +288,11 @@ class Annealed:
     min_active: int | None = None
     n_starts: int = 1
     n_swaps: int | None = None
-    joint: bool = False
 
     search: ClassVar[float] = 0.7
     """Share of the iterations that search."""
+    by_length: ClassVar[bool] = True
+    """Whether description length decides what comes after the search."""
     held: ClassVar[float] = 0.7
     """Share of the search during which `min_active` is held at its full value."""
     affordable: ClassVar[float] = 4e9

@@ -71,7 +71,7 @@ def reinitialise(
     rng = np.random.default_rng(seed)
     reinitialised = _copied(experts, idle[: len(model)], model, rng)
 
-    on_rows = replace(task, rows=rows)
+    on_rows = replace(task, rows=rows, joint=False)
     steps = [replace(step, n_rows=None, n_batches=1, shrink=False)] * COMPARED_AFTER
 
     def learnt(start: Experts) -> tuple[float, Experts]:

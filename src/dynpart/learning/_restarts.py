@@ -110,8 +110,12 @@ def fit_experts(
 
 
 def _mixture(task: Task, plan: Plan, fit: Fit, seed: int) -> Mixture | None:
-    """The mixture of as many components, unless these experts are clearly better."""
+    """The mixture of as many components, unless these experts are clearly better.
+
+    There is none where rows are too few to leave some out, or where more was asked for.
+    """
     allowed = task.min_active == 1 and getattr(plan, "min_active", None) is None
+    allowed = allowed and task.n_rows >= 2 * task.n_experts
     special = task.newton or task.amplitude is not None or task.neighbours is not None
     if not allowed or special or task.n_experts == 1:
         return None

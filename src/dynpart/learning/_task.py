@@ -15,6 +15,9 @@ from dynpart.engines import Engine, Experts, PursuitRule
 from dynpart.families import ColumnMoments, Family
 from dynpart.learning._connectivity import Neighbours
 
+FEWEST_FOR_PRIOR = 200
+"""Rows from which on enough codes can be held back to judge a learnt prior."""
+TINY = float(np.finfo(np.float64).tiny)
 EXACT = 2**53
 """Up to here sums of whole weights are exact."""
 
@@ -49,7 +52,8 @@ class Task:
     amplitude : Amplitude or None
         Whether gains and offsets of active experts vary from row to row, and how much.
     joint : bool
-        Whether codes are chosen under a learnt prior once the search is over, and in the end.
+        Whether description length decides: codes under a learnt prior once the search is over, and
+        a mixture as an alternative.
     """
 
     engine: Engine
@@ -76,10 +80,37 @@ class Task:
     def n_features(self) -> int:
         return len(self.moments.mean)
 
+    @property
+    def learns_prior(self) -> bool:
+        """Whether codes are chosen under a learnt prior once the search is over.
+
+        Of few rows only a prior of nearly independent bits can be told, under which a code with
+        fewer experts looks cheaper than it is.
+        """
+        return self.joint and self.amplitude is None and self.n_rows >= FEWEST_FOR_PRIOR
+
     @cached_property
     def population(self) -> NDArray[np.float64]:
         """Mean parameters of the data as a whole, shape (n_statistics, n_features)."""
         return self.family.population(self.moments)
+
+    def moments_without(
+        self, statistics: NDArray[np.float64], gone: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Mean parameters of the data without some rows, and how many values are left.
+
+        Parameters
+        ----------
+        statistics : ndarray of shape (n_statistics, n_features)
+            Summed over these rows.
+        gone : ndarray of shape (n_features,)
+            Their observed values.
+        """
+        xp, left = namespace(gone), self.moments.observed - gone
+        kept = xp.clip(left, TINY, None)
+        others = (self.moments.observed * self.population - statistics) / kept
+        # A column of which nothing is left is described as before.
+        return xp.where(left > TINY**0.5, others, self.population), kept
 
     def draw(self, rng: np.random.Generator, n_rows: int, *, replace: bool) -> Any:
         """So many rows drawn at random, in the engine's hands.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,11 +14,12 @@ from dynpart.arrays import log_gamma, namespace, to_numpy
 from dynpart.engines import CodeSummary, Experts, PursuitRule, ResponsibilitySums
 from dynpart.families import Family
 from dynpart.learning._batch import shared, sharpened
-from dynpart.learning._mixture import Mixture, opinions
+from dynpart.learning._left_out import LeftOut, leave_out, together
+from dynpart.learning._mixture import Mixture, mixture_without
 from dynpart.learning._objective import activation_probabilities
 from dynpart.learning._plans import TINY, Plan
 from dynpart.learning._records import IterationRecord
-from dynpart.learning._task import Task
+from dynpart.learning._task import FEWEST_FOR_PRIOR, Task
 from dynpart.neighbourhood import neighbourhood
 from dynpart.prior import CodePrior, fit_prior
 from dynpart.pursuits import pursue
@@ -30,8 +32,6 @@ SAMPLE_TO_COMPARE = 1000
 """The same where a mixture may be better: such differences are smaller."""
 FOLDS = 5
 """Parts in which these are left out."""
-FEWEST_FOR_PRIOR = 200
-"""Rows from which on enough codes can be held back to judge a learnt prior."""
 VAGUE = 1.0
 """Nats by which the estimate for a single row may be off for other reasons than chance."""
 PRICE = 1.0
@@ -53,7 +53,9 @@ class Unseen:
     density : float
         By the experts, summed over the neighbours of each code; NaN without a mixture.
     mixture : float
-        By a mixture of as many components; NaN if there is none.
+        By a mixture of as many components, learnt without them; NaN if there is none.
+    mixture_error : float
+        Standard error of the difference between the last two.
     """
 
     experts: float
@@ -61,10 +63,12 @@ class Unseen:
     error: float
     density: float = math.nan
     mixture: float = math.nan
+    mixture_error: float = math.nan
 
     @property
     def prefers_mixture(self) -> bool:
-        return self.mixture > self.density
+        """Whether a mixture is better by more than chance: several experts a row tell more."""
+        return self.mixture - self.density > self.mixture_error
 
 
 def describe_unseen(
@@ -108,15 +112,14 @@ def describe_unseen(
     Unseen or None
     """
     engine, n_experts, n_rows = task.engine, experts.n_experts, task.moments.weight
-    summary = codes.summary(n_experts)
-    n_sample = min(SAMPLE if mixture is None else SAMPLE_TO_COMPARE, n_coded)
+    summary, weight = codes.summary(n_experts), _weight(codes)
+    n_sample = min(SAMPLE if mixture is None else SAMPLE_TO_COMPARE, round(summary.n_rows))
     if n_sample < 2 or n_experts < 2:
         return None
     shrunk = last is not None and last.step.shrink and not task.newton
     amount = last.shrinkage if last is not None and shrunk else None
     sharp = sharpened(experts, 1.0 if last is None else last.step.sharpness)
     population, dense = task.population, experts.family.as_density(task.moments)
-    observed, xp = task.moments.observed, namespace(population)
 
     def of_sums(sums: ResponsibilitySums, population: Array) -> Array:
         return _opinions(dense, sums, population, plan, task, amount)
@@ -125,118 +128,93 @@ def describe_unseen(
     made = of_sums(sums, population)
     if dense is not experts.family:
         experts = replace(experts, family=dense, eta=made)
-    drawn = np.random.default_rng(seed).permutation(n_coded)[:n_sample]
-    folds = [np.sort(drawn[part::FOLDS]) for part in range(min(FOLDS, n_sample))]
-    parts = [engine.take(rows, fold) for fold in folds]
+    folds = leave_out(weight, n_coded, n_sample, FOLDS, np.random.default_rng(seed))
+    at_once = summary.n_rows >= 2 * n_sample
+    parts = [fold.taken(engine, rows) for fold in folds]
     seen = [pursue(engine, part, experts, rule) for part in parts]
-    sizes = [_sizes(code.active(n_experts), n_experts) for code in seen]
-    priors: list[CodePrior | None] = [None] * len(folds)
+    sizes = [_sizes(code, n_experts) for code in seen]
+    priors: Sequence[CodePrior | None] = [None] * len(folds)
+    mixtures: Sequence[Mixture | None] = [None] * len(folds)
     if summary.n_rows >= FEWEST_FOR_PRIOR or mixture is not None:
         if mixture is not None:
-            first = fit_prior(to_numpy(codes.active(n_experts)), _weight(codes))
+            first = fit_prior(to_numpy(codes.active(n_experts)), weight)
             codes = pursue(engine, rows, experts, replace(rule, prior=first))
-        priors = _priors_without(to_numpy(codes.active(n_experts)), _weight(codes), folds)
+        active = to_numpy(codes.active(n_experts))
+        gaps = [together(folds)] if at_once else folds
+        fitted = [_prior_without(active, weight, gap) for gap in gaps]
+        priors = fitted * len(folds) if at_once else fitted
+    if mixture is not None:
+        apart = [together(folds).taken(engine, rows)] if at_once else parts
+        learnt = [mixture_without(task, plan, part, seed) for part in apart]
+        mixtures = learnt * len(folds) if at_once else learnt
     found = []
-    for part, code, size, learnt in zip(parts, seen, sizes, priors, strict=True):
+    for part, code, size, prior, single in zip(parts, seen, sizes, priors, mixtures, strict=True):
         own, counted = engine.responsibility_sums(part, sharp, code), code.summary(n_experts)
         statistics, gone = own.statistics.sum(axis=1), own.weight.sum(axis=0)
-        kept = xp.clip(observed - gone, TINY, None)
-        # A column of which nothing is left is described as before.
-        others = (observed * population - statistics) / kept
-        others = xp.where(observed - gone > TINY**0.5, others, population)
-        without = _without(sums, own)
-        eta = dense.constrain(experts.eta + of_sums(without, others) - made)
+        others, kept = task.moments_without(statistics, gone)
+        eta = dense.constrain(experts.eta + of_sums(sums.without(own), others) - made)
         judges = replace(experts, eta=eta)
         left_out = pursue(engine, part, judges, rule)
         active, described = to_numpy(left_out.active(n_experts)), left_out.summary(n_experts)
-        weight = np.ones(len(part)) if part.weight is None else to_numpy(part.weight)
+        each = np.ones(len(part)) if part.weight is None else to_numpy(part.weight)
         usage = to_numpy(summary.usage) - to_numpy(counted.usage)
         others_used = CodeSummary(max(0.0, summary.n_rows - counted.n_rows), usage.clip(0), 0.0)
         bits = CodePrior.independent(activation_probabilities(others_used))
         likelihood = float(described.log_likelihood - described.log_base)
         by_size = _log_prior_of_sizes(active, sum(sizes) - size, rule.max_active)
         by_prior, by_density, by_mixture = -np.inf, np.nan, np.nan
-        if learnt is not None:
-            joint = pursue(engine, part, judges, replace(rule, prior=learnt))
+        if prior is not None:
+            joint = pursue(engine, part, judges, replace(rule, prior=prior))
             told, chosen = joint.summary(n_experts), to_numpy(joint.active(n_experts))
             by_prior = float(told.log_likelihood - told.log_base)
-            by_prior += float(weight @ learnt.log_prob(chosen))
-            if mixture is not None:
-                here, judges_here = part.to_numpy(), judges.like(np.empty(0))
-                near = neighbourhood(here, chosen, judges_here, learnt)
-                by_density = float(weight @ near.log_density)
-                by_mixture = _by_mixture(task, plan, part, mixture, others)
-                by_mixture -= float(described.log_base)
+            by_prior += float(each @ prior.log_prob(chosen))
+            if single is not None:
+                by_density = float(each @ _log_density(part, chosen, judges, prior))
+                by_mixture = single.log_density(engine, part) - float(described.log_base)
         found.append(
             (
                 described.n_rows,
-                likelihood + float(weight @ bits.log_prob(active)),
-                likelihood + float(weight @ by_size),
+                likelihood + float(each @ bits.log_prob(active)),
+                likelihood + float(each @ by_size),
                 by_prior,
                 _by_columns(dense, statistics, others, gone, kept, plan),
                 by_density,
                 by_mixture,
             )
         )
-    n, *ways, columns, density, single = np.array(found).T
+    n, *ways, columns, density, alone = np.array(found).T
     # Codes may be told bit by bit, by how many experts are active and which, or by a learnt prior.
     described_best = max(ways, key=np.sum)
-    gaps = (described_best - columns) / n
-    fitted = PRICE * _n_levels(sums.weight, task.moments.variance) / n_rows
+    price = PRICE * _n_levels(sums.weight, task.moments.variance) / n_rows
     return Unseen(
-        float(described_best.sum() / n.sum()) - fitted,
+        float(described_best.sum() / n.sum()) - price,
         float(columns.sum() / n.sum()),
-        float(np.hypot(np.std(gaps, ddof=1) / np.sqrt(len(gaps)), VAGUE / np.sqrt(n_sample))),
-        float(density.sum() / n.sum()) - fitted,
-        float(single.sum() / n.sum()),
+        float(np.hypot(_error((described_best - columns) / n), VAGUE / np.sqrt(n_sample))),
+        float(density.sum() / n.sum()) - price,
+        float(alone.sum() / n.sum()),
+        _error((alone - density) / n),
     )
+
+
+def _error(gaps: Array) -> float:
+    """Standard error of the mean of these."""
+    return float(np.std(gaps, ddof=1) / np.sqrt(len(gaps)))
 
 
 def _weight(codes: Any) -> Array | None:
     return None if codes.weight is None else to_numpy(codes.weight)
 
 
-def _priors_without(
-    active: NDArray, weight: Array | None, folds: list[NDArray[np.intp]]
-) -> list[CodePrior | None]:
-    """A prior for each fold, fitted to codes of rows outside it, or outside all if these are many.
-
-    Parameters
-    ----------
-    active : ndarray of shape (n_rows, n_experts)
-    weight : ndarray of shape (n_rows,) or None
-    folds : list of ndarray
-        Rows that are left out together.
-    """
-
-    def without(rows: NDArray[np.intp]) -> CodePrior:
-        rest = np.delete(np.arange(len(active)), rows)
-        return fit_prior(active[rest], None if weight is None else weight[rest])
-
-    drawn = np.concatenate(folds)
-    if len(active) >= 2 * len(drawn):
-        return [without(drawn)] * len(folds)
-    return [without(fold) for fold in folds]
+def _prior_without(active: NDArray, weight: Array | None, left_out: LeftOut) -> CodePrior:
+    """The prior of codes, of shape (n_rows, n_experts), of all rows but these."""
+    rest, amount = left_out.of_others(weight, len(active))
+    return fit_prior(active[rest], amount)
 
 
-def _by_mixture(task: Task, plan: Plan, part: Any, mixture: Mixture, others: Array) -> float:
-    """Log-likelihood of rows under the mixture of all other rows, whose average is `others`."""
-    engine, experts = task.engine, mixture.experts
-    own = engine.mixture_sums(part, experts, mixture.log_weight)
-    without = _without(mixture.sums, own.sums)
-    made, _ = opinions(experts, mixture.sums, task, plan, mixture.shrinkage)
-    eta, _ = opinions(experts, without, task, plan, mixture.shrinkage, others)
-    judges = replace(experts, eta=experts.family.constrain(experts.eta + eta - made))
-    xp = namespace(eta)
-    usage = xp.clip(mixture.usage - own.usage, 0, None) + 0.5
-    log_weight = xp.log(usage / usage.sum())
-    return float(engine.mixture_sums(part, judges, log_weight).log_likelihood)
-
-
-def _without(sums: ResponsibilitySums, own: ResponsibilitySums) -> ResponsibilitySums:
-    """Sums less those of some rows, whose codes may have changed since: nothing weighs below 0."""
-    left = sums.array - own.array
-    return ResponsibilitySums(namespace(left).where(left[:1] > 0, left, 0.0))
+def _log_density(rows: Any, active: NDArray, experts: Experts, prior: CodePrior) -> Array:
+    """Log P(x) of rows, without b(x), summed over the neighbours of their codes."""
+    here = experts.like(np.empty(0))
+    return neighbourhood(rows.to_numpy(), active, here, prior).log_density
 
 
 def _opinions(
@@ -281,9 +259,10 @@ def _by_columns(
     return float(total)
 
 
-def _sizes(active: Any, n_experts: int) -> NDArray[np.int64]:
+def _sizes(codes: Any, n_experts: int) -> Array:
     """How many codes have 0, 1, ... active experts."""
-    return np.bincount(to_numpy(active).sum(axis=1), minlength=n_experts + 1)
+    size = to_numpy(codes.active(n_experts)).sum(axis=1)
+    return np.bincount(size, _weight(codes), minlength=n_experts + 1).astype(float)
 
 
 def _log_prior_of_sizes(active: NDArray, sizes: NDArray, max_active: int) -> Array:

@@ -151,8 +151,11 @@ class _Counted:
 
     def held_back(self) -> tuple[_Counted, _Counted]:
         """All rows but every fifth, and every fifth: rows of equal codes stand side by side."""
-        ends = np.floor(np.cumsum(self.counts) / HELD_BACK)
-        back = np.minimum(np.diff(ends, prepend=0.0), self.counts)
+        ends = np.cumsum(self.counts)
+        # Of every five rows the last one; a code may have parts of rows.
+        whole, rest = np.divmod(ends, HELD_BACK)
+        held = whole + np.clip(rest - (HELD_BACK - 1), 0.0, None)
+        back = np.minimum(np.diff(held, prepend=0.0), self.counts)
         kept = self.counts - back
         return self._of_counts(kept), self._of_counts(back)
 

@@ -58,7 +58,8 @@ class Judge:
 
     def __init__(self, split: Split, plan: Plan, encoding: Encoding, seed: int) -> None:
         self.split, self.plan, self.encoding, self.seed = split, plan, encoding, seed
-        self.task = split.task
+        # A prior that is learnt on the way would lead other sizes elsewhere: it comes at the end.
+        self.task = replace(split.task, joint=False)
         self.n_largest = 0
         rng = np.random.default_rng(seed)
         self.sample = self.task.draw(rng, JUDGED_ROWS, replace=False)
