@@ -10,7 +10,7 @@ from sklearn.mixture import GaussianMixture
 from sklearn.utils import check_random_state
 
 from dynpart.baselines._base import Array, Baseline, one_hot
-from dynpart.baselines._rules import clipped
+from dynpart.baselines._rules import CLIP
 
 RELATIVE_VARIANCE_FLOOR = 1e-2
 FEW_ROWS = 20_000
@@ -25,6 +25,8 @@ class Mixture(Baseline):
     max_iter : int, default=50
     epsilon : float, default=0.5
         Rows' worth of the data's average in each Bernoulli template.
+    clip : float, default=0.001
+        Probabilities of Bernoulli templates are kept this far from 0 and 1.
     random_state : int, RandomState instance or None, default=None
 
     Attributes
@@ -48,11 +50,13 @@ class Mixture(Baseline):
         *,
         max_iter: int = 50,
         epsilon: float = 0.5,
+        clip: float = CLIP,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.n_components = n_components
         self.max_iter = max_iter
         self.epsilon = epsilon
+        self.clip = clip
         self.random_state = random_state
 
     @property
@@ -87,15 +91,18 @@ class Mixture(Baseline):
         mean = X.mean(axis=0, dtype=np.float64)
         some = X[rng.permutation(len(X))[: 50 * self.n_components]]
         seeds = kmeans_plusplus(some, self.n_components, random_state=rng)[0]
-        self.means_ = clipped(0.5 * mean + 0.5 * seeds)
+        self.means_ = self._clipped(0.5 * mean + 0.5 * seeds)
         self.weights_ = np.full(self.n_components, 1 / self.n_components)
         for _ in range(self.max_iter):
             joint = self._joint(X)
             posterior = np.exp(joint - logsumexp(joint, axis=1, keepdims=True)).astype(np.float32)
             size = posterior.sum(axis=0, dtype=np.float64)[:, None]
             on = (posterior.T @ X).astype(np.float64)
-            self.means_ = clipped((on + self.epsilon * mean) / (size + self.epsilon))
+            self.means_ = self._clipped((on + self.epsilon * mean) / (size + self.epsilon))
             self.weights_ = (size[:, 0] + 1e-3) / (size.sum() + 1e-3 * len(size))
+
+    def _clipped(self, means: Array) -> Array:
+        return np.clip(means, self.clip, 1 - self.clip)
 
     def _joint(self, X: NDArray) -> Array:
         """Log P(x, k), shape (n_rows, n_components)."""

@@ -20,8 +20,10 @@ def command(
             help="synthetic, pairs10, pairs20, bars, digits, digits-gray, mnist, motorcycles, "
             "horses, silhouettes, faces, news, tracking, imputation (hidden cells of several "
             "tables), shapes (horses beside the shape Boltzmann machine), tables (unseen rows of "
-            "mixed tables beside StepMix), autoregressive (digits, value after value, beside MADE) "
-            "or autoregressive-mnist; repeat for more. Default: synthetic.",
+            "mixed tables beside StepMix), autoregressive (digits, value after value, beside "
+            "MADE), autoregressive-mnist, density (test nats of twelve binary sets beside trees, "
+            "mixtures and circuits) or one of them as density-nltcs; repeat for more. "
+            "Default: synthetic.",
             show_default=False,
         ),
     ] = None,
@@ -45,7 +47,11 @@ def command(
         ),
     ] = None,
     report: Annotated[
-        Path | None, typer.Option(help="The document. Default: comparison.md in the folder.")
+        Path | None,
+        typer.Option(
+            help="The document. Default: comparison.md in the folder; density.md for density sets, "
+            "which have a document of their own."
+        ),
     ] = None,
     kept: Annotated[
         bool, typer.Option("--kept", help="Compute nothing: write down what the folder holds.")
@@ -57,8 +63,8 @@ def command(
 ) -> None:
     """Compare our model with every model the paper names: one table, curves and templates.
 
-    Writes results.json, figures and a document. Results that are in the folder already are
-    kept, so an interrupted comparison continues.
+    Writes results, figures and a document. Results that are in the folder already are kept, so an
+    interrupted comparison continues.
 
     Example: `dynpart compare --data synthetic --data bars --seeds 5`
     """
@@ -70,7 +76,7 @@ def command(
         range(seeds),
         models=model,
         redo=redo or (),
-        document=report or out / "comparison.md",
+        document=report,
         kept_only=kept,
         note=note,
         split="validation" if validation else "test",

@@ -4,7 +4,9 @@
 together and keeps the results, `report` and `document` write them down, `figures` draw them.
 For cells that are hidden and filled in, `gaps` are the data, `imputers` the methods and
 `imputation` is the runner. For unseen rows of tables, `densities` are data and methods, `unseen` is
-the runner and `unseen_report` writes them down.
+the runner and `unseen_report` writes them down. For densities of binary sets, `density_sets` are
+the data, `density_models` the models, `density_runs` is the runner and `density_report` writes them
+into a document of their own.
 """
 
 from dynpart.comparison.contestants import CONTESTANTS, Contestant, ours

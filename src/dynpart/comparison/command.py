@@ -9,6 +9,14 @@ from rich.console import Console
 
 from dynpart.comparison.contestants import CONTESTANTS
 from dynpart.comparison.densities import DENSITY_METHODS, MIXED_TABLES
+from dynpart.comparison.density_models import DENSITY_MODELS
+from dynpart.comparison.density_report import (
+    density_findings,
+    density_tables,
+    write_density_document,
+)
+from dynpart.comparison.density_runs import load_density, run_density
+from dynpart.comparison.density_sets import DENSITY_NAMES, DensitySet, chosen_sets
 from dynpart.comparison.document import by_table, write_document
 from dynpart.comparison.gaps import GAP_TABLES
 from dynpart.comparison.imputation import ImputationResult, load_imputations, run_imputation
@@ -43,8 +51,9 @@ TRACKING = "tracking"
 IMPUTATION = "imputation"
 SHAPES = "shapes"
 TABLES = "tables"
-OTHERS = (TRACKING, IMPUTATION, SHAPES, TABLES, *ORDERED_PROBLEMS)
+OTHERS = (TRACKING, IMPUTATION, SHAPES, TABLES, *ORDERED_PROBLEMS, *DENSITY_NAMES)
 TRACKING_SEEDS = range(20)
+PAGE, DENSITY_PAGE = "comparison.md", "density.md"
 
 
 def compare(
@@ -52,7 +61,7 @@ def compare(
     folder: Path,
     seeds: Sequence[int],
     *,
-    document: Path,
+    document: Path | None = None,
     models: Sequence[str] | None = None,
     redo: Sequence[str] = (),
     split: str = "test",
@@ -62,18 +71,22 @@ def compare(
 ) -> None:
     """Run a comparison, print its tables and write its document.
 
+    Densities of binary sets have a document of their own. It is written beside the other one, as
+    density.md, where other data are compared too.
+
     Parameters
     ----------
     names : sequence of str
-        Problems, "tracking", "imputation", "shapes", "tables", "autoregressive" or
-        "autoregressive-mnist".
+        Problems, "tracking", "imputation", "shapes", "tables", "autoregressive",
+        "autoregressive-mnist", "density" for all binary sets or "density-NAME" for one of them.
     folder : Path
         Where results, templates and figures are kept.
     seeds : sequence of int
-    document : Path
-        The Markdown file to write.
+    document : Path, optional
+        The Markdown file to write; by default comparison.md in the folder, or density.md.
     models : sequence of str, optional
-        Names of contestants, of imputers, of models of shapes or of tables; by default all.
+        Names of contestants, of imputers, of models of shapes, of tables or of binary sets; by
+        default all.
     redo : sequence of str
         The same, to be computed afresh.
     split : {"test", "validation"}, default="test"
@@ -89,7 +102,14 @@ def compare(
                 f"--data must be one of {', '.join([*PROBLEMS, *OTHERS])}, got {name!r}"
             )
     known = dict.fromkeys(
-        [*CONTESTANTS, *IMPUTERS, *SHAPE_CONTESTANTS, *DENSITY_METHODS, *ORDERED_CONTESTANTS]
+        [
+            *CONTESTANTS,
+            *IMPUTERS,
+            *SHAPE_CONTESTANTS,
+            *DENSITY_METHODS,
+            *ORDERED_CONTESTANTS,
+            *DENSITY_MODELS,
+        ]
     )
     for name in [*(models or ()), *redo]:
         if name not in known:
@@ -113,6 +133,23 @@ def compare(
     def tell(line: str) -> None:
         console.print(line, style="dim", highlight=False)
 
+    sets = chosen_sets(names)
+    alone = all(name in DENSITY_NAMES for name in names)
+    if sets:
+        if split != "test":
+            raise ValueError(
+                "--validation is not for density sets: their mixtures are chosen by it"
+            )
+        page = _density_page(document, folder, alone=alone)
+        if not kept_only:
+            row_densities = [
+                DENSITY_MODELS[name] for name in models or DENSITY_MODELS if name in DENSITY_MODELS
+            ]
+            run_density(sets, row_densities, list(seeds), folder=folder, redo=redo, report=tell)
+        _tell_densities(sets, folder, page, note, console)
+    if alone:
+        return
+    document = document or folder / PAGE
     if kept_only:
         results = load_results(folder)
     else:
@@ -194,3 +231,28 @@ def compare(
         ordered=ordered,
     )
     console.print(f"Document: {document}; results and figures: {folder}", highlight=False)
+
+
+def _density_page(document: Path | None, folder: Path, *, alone: bool) -> Path:
+    """Where densities are written: in the document, or beside it if it is about other data too."""
+    if alone:
+        return document or folder / DENSITY_PAGE
+    if document is not None and document.name == DENSITY_PAGE:
+        raise ValueError(f"--report must not be {DENSITY_PAGE}, which is written for density sets")
+    return (document or folder / PAGE).with_name(DENSITY_PAGE)
+
+
+def _tell_densities(
+    sets: Sequence[DensitySet], folder: Path, page: Path, note: str, console: Console
+) -> None:
+    """Print what the folder holds on these sets, and write their document."""
+    # A folder may hold results of models that an earlier version had.
+    results = [r for r in load_density(sets, folder) if r.model in DENSITY_MODELS]
+    if not results:
+        raise ValueError(f"{folder} holds no results for {', '.join(s.name for s in sets)}")
+    for title, headings, lines in density_tables(results):
+        console.print(terminal_table(title, headings, lines))
+    for sentence in density_findings(results):
+        console.print(sentence.replace("**", ""), highlight=False)
+    write_density_document(page, results, note)
+    console.print(f"Document: {page}; results: {folder}", highlight=False)

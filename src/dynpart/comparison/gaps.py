@@ -143,7 +143,7 @@ def _some_rows(problem_name: str, n_rows: int) -> Callable[[str], GapTable]:
 
 
 def _survey(name: str) -> GapTable:
-    with np.load(_in_folder(Path("debd") / "nltcs.npz"), allow_pickle=False) as stored:
+    with np.load(in_folder(Path("debd") / "nltcs.npz"), allow_pickle=False) as stored:
         rows = stored["train"]
     chosen = np.random.RandomState(ROWS_SEED).permutation(len(rows))[:3000]
     return _binary_table(name, "NLTCS survey", rows[chosen], 10)
@@ -160,12 +160,13 @@ def _csv(title: str, n_experts: int, *, leave_out: str | None = None) -> Callabl
 
 def read_columns(name: str, leave_out: str | None = None) -> dict[str, list[str]]:
     """Columns of tables/NAME.csv in the folder named by DYNPART_DATA, as texts; gaps are empty."""
-    with _in_folder(Path("tables") / f"{name}.csv").open(newline="") as file:
+    with in_folder(Path("tables") / f"{name}.csv").open(newline="") as file:
         lines = list(csv.DictReader(file))
     return {key: [line[key] for line in lines] for key in lines[0] if key != leave_out}
 
 
-def _in_folder(file: Path) -> Path:
+def in_folder(file: Path) -> Path:
+    """A file of the folder named by DYNPART_DATA, or an error that says what is wanted there."""
     path = Path(os.environ.get("DYNPART_DATA", ".")) / file
     if not path.is_file():
         raise FileNotFoundError(f"put {file.as_posix()} into the folder named by DYNPART_DATA")
