@@ -104,7 +104,7 @@ def fit_experts(
     unseen = describe_unseen(
         task, plan, best.experts, best.rows, best.n_rows, best.codes, rule, last, seed, mixture
     )
-    if mixture is not None and unseen is not None and unseen.prefers_mixture:
+    if mixture is not None and unseen is not None and unseen.prefers_mixture(task.n_rows):
         return _of_mixture(task, mixture, best, unseen, rule)
     return replace(best, unseen=unseen)
 

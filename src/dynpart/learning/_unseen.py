@@ -32,6 +32,10 @@ SAMPLE_TO_COMPARE = 1000
 """The same where a mixture may be better: such differences are smaller."""
 FOLDS = 5
 """Parts in which these are left out."""
+WORTH_IT = 70.0
+"""Nats, about 100 bits over all rows, that a mixture must save to be preferred."""
+MANY = 20
+"""All folds are left out of a mixture at once if there are so many times as many rows."""
 VAGUE = 1.0
 """Nats by which the estimate for a single row may be off for other reasons than chance."""
 PRICE = 1.0
@@ -54,8 +58,6 @@ class Unseen:
         By the experts, summed over the neighbours of each code; NaN without a mixture.
     mixture : float
         By a mixture of as many components, learnt without them; NaN if there is none.
-    mixture_error : float
-        Standard error of the difference between the last two.
     """
 
     experts: float
@@ -63,12 +65,13 @@ class Unseen:
     error: float
     density: float = math.nan
     mixture: float = math.nan
-    mixture_error: float = math.nan
 
-    @property
-    def prefers_mixture(self) -> bool:
-        """Whether a mixture is better by more than chance: several experts a row tell more."""
-        return self.mixture - self.density > self.mixture_error
+    def prefers_mixture(self, n_rows: float) -> bool:
+        """Whether a mixture describes so many rows clearly more shortly.
+
+        Several experts a row tell people more, so they are kept where little is at stake.
+        """
+        return n_rows * (self.mixture - self.density) > WORTH_IT
 
 
 def describe_unseen(
@@ -140,18 +143,20 @@ def describe_unseen(
             first = fit_prior(to_numpy(codes.active(n_experts)), weight)
             codes = pursue(engine, rows, experts, replace(rule, prior=first))
         active = to_numpy(codes.active(n_experts))
-        gaps = [together(folds)] if at_once else folds
-        fitted = [_prior_without(active, weight, gap) for gap in gaps]
+        apart = [together(folds)] if at_once else folds
+        fitted = [_prior_without(active, weight, part) for part in apart]
         priors = fitted * len(folds) if at_once else fitted
     if mixture is not None:
-        apart = [together(folds).taken(engine, rows)] if at_once else parts
-        learnt = [mixture_without(task, plan, part, seed) for part in apart]
+        # Fewer rows would make a mixture worse: those left out must be a small part of all.
+        at_once = n_rows >= MANY * n_sample
+        gone = [together(folds).taken(engine, rows)] if at_once else parts
+        learnt = [mixture_without(task, plan, part, seed) for part in gone]
         mixtures = learnt * len(folds) if at_once else learnt
     found = []
     for part, code, size, prior, single in zip(parts, seen, sizes, priors, mixtures, strict=True):
         own, counted = engine.responsibility_sums(part, sharp, code), code.summary(n_experts)
-        statistics, gone = own.statistics.sum(axis=1), own.weight.sum(axis=0)
-        others, kept = task.moments_without(statistics, gone)
+        statistics, n_gone = own.statistics.sum(axis=1), own.weight.sum(axis=0)
+        others, kept = task.moments_without(statistics, n_gone)
         eta = dense.constrain(experts.eta + of_sums(sums.without(own), others) - made)
         judges = replace(experts, eta=eta)
         left_out = pursue(engine, part, judges, rule)
@@ -177,7 +182,7 @@ def describe_unseen(
                 likelihood + float(each @ bits.log_prob(active)),
                 likelihood + float(each @ by_size),
                 by_prior,
-                _by_columns(dense, statistics, others, gone, kept, plan),
+                _by_columns(dense, statistics, others, n_gone, kept, plan),
                 by_density,
                 by_mixture,
             )
@@ -185,20 +190,16 @@ def describe_unseen(
     n, *ways, columns, density, alone = np.array(found).T
     # Codes may be told bit by bit, by how many experts are active and which, or by a learnt prior.
     described_best = max(ways, key=np.sum)
+    gaps = (described_best - columns) / n
+    error = np.std(gaps, ddof=1) / np.sqrt(len(gaps))
     price = PRICE * _n_levels(sums.weight, task.moments.variance) / n_rows
     return Unseen(
         float(described_best.sum() / n.sum()) - price,
         float(columns.sum() / n.sum()),
-        float(np.hypot(_error((described_best - columns) / n), VAGUE / np.sqrt(n_sample))),
+        float(np.hypot(error, VAGUE / np.sqrt(n_sample))),
         float(density.sum() / n.sum()) - price,
         float(alone.sum() / n.sum()),
-        _error((alone - density) / n),
     )
-
-
-def _error(gaps: Array) -> float:
-    """Standard error of the mean of these."""
-    return float(np.std(gaps, ddof=1) / np.sqrt(len(gaps)))
 
 
 def _weight(codes: Any) -> Array | None:
