@@ -58,17 +58,21 @@ def _mean_log_prob(distribution: CodePrior, rows: NDArray[np.uint8]) -> float:
 
 
 def _mixture(rows: BinaryRows, seed: int) -> dict[str, float]:
-    """The mixture, of several sizes and smoothings, under which validation rows are likeliest."""
-    best, best_score = None, -np.inf
-    for size in MIXTURE_SIZES:
-        # No start can have more components than there are rows to begin them with.
-        size = min(size, len(rows.train))
-        for smoothing in MIXTURE_SMOOTHING:
+    """The mixture under which validation rows are likeliest: of several sizes, then smoothings."""
+    tried: dict[tuple[int, float], tuple[float, Mixture]] = {}
+
+    def score(size: int, smoothing: float) -> float:
+        if (size, smoothing) not in tried:
             model = Mixture(size, epsilon=smoothing, clip=LEAST_CHANCE, random_state=seed)
-            score = float(np.mean(model.fit(rows.train).score_samples(rows.valid)))
-            if best is None or score > best_score:
-                best, best_score = model, score
-    assert best is not None
+            found = float(np.mean(model.fit(rows.train).score_samples(rows.valid)))
+            tried[size, smoothing] = found, model
+        return tried[size, smoothing][0]
+
+    # No start can have more components than there are rows to begin them with.
+    sizes = sorted({min(size, len(rows.train)) for size in MIXTURE_SIZES})
+    size = max(sizes, key=lambda size: score(size, MIXTURE_SMOOTHING[1]))
+    smoothing = max(MIXTURE_SMOOTHING, key=lambda smoothing: score(size, smoothing))
+    best = tried[size, smoothing][1]
     return {
         "nats": float(np.mean(best.score_samples(rows.test))),
         "components": float(best.n_components),
