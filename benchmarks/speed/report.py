@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.speed.growth import AXES, LABELS, exponent
+from dynpart.markdown import wrapped
 
 BEGIN, END = "<!-- speed:begin -->", "<!-- speed:end -->"
 BASES = {"fit": ("rbm",), "encode": ("omp", "omp-jobs"), "subset": ("reference",)}
@@ -169,4 +170,4 @@ def write_block(page: Path, text: str, begin: str = BEGIN, end: str = END) -> No
     if old.count(begin) != 1 or old.count(end) != 1 or old.index(begin) > old.index(end):
         raise ValueError(f"{page.name} must have {begin} and {end} once each, in this order")
     head, tail = old[: old.index(begin)], old[old.index(end) :]
-    page.write_text(f"{head}{begin}\n\n{text}\n\n{tail}", encoding="utf-8")
+    page.write_text(f"{head}{begin}\n\n{wrapped(text)}\n\n{tail}", encoding="utf-8")

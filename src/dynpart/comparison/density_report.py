@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from textwrap import fill
 
 import numpy as np
 
@@ -24,8 +23,8 @@ from dynpart.comparison.density_runs import DensityResult
 from dynpart.comparison.density_sets import DENSITY, DENSITY_SETS
 from dynpart.comparison.ordered import LEAST_CHANCE
 from dynpart.comparison.report import Column, cell, markdown_table
+from dynpart.markdown import wrapped
 
-WIDTH = 100
 PUBLISHED = "HCLT, published"
 SHORT = {
     COLUMNS: "columns",
@@ -243,15 +242,15 @@ def write_density_document(path: Path, results: Sequence[DensityResult], note: s
         A remark on how these results came about.
     """
     parts = [INTRODUCTION, _how_to_repeat(results)]
-    parts += [_wrapped(f"**Note on these results.** {note}")] if note else []
+    parts += [f"**Note on these results.** {note}\n"] if note else []
     parts += ["## In plain words\n"]
-    parts += ["".join(_wrapped(f"- {line}", "  ") for line in density_findings(results))]
+    parts += ["".join(f"- {line}\n" for line in density_findings(results))]
     for title, headings, lines in density_tables(results):
         parts += [f"## {title}\n", markdown_table(headings, lines) + "\n"]
     parts.append(WHY)
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path) as file:
-        file.write("\n".join(parts).encode())
+        file.write(wrapped("\n".join(parts)).encode())
 
 
 def density_by_set(results: Sequence[DensityResult]) -> dict[str, list[DensityResult]]:
@@ -284,14 +283,3 @@ def _how_to_repeat(results: Sequence[DensityResult]) -> str:
     n_seeds = len({r.seed for r in results})
     lines = [f"dynpart compare --data {name} --seeds {n_seeds}" for name in data]
     return "To repeat it:\n\n```\n" + "\n".join(lines) + "\n```\n"
-
-
-def _wrapped(text: str, indent: str = "") -> str:
-    lines = fill(
-        text,
-        WIDTH,
-        subsequent_indent=indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    return lines + "\n"

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from dynpart.atomic import atomic_write
 from dynpart.comparison.contestants import CONTESTANTS
 from dynpart.comparison.figures import plot_all_templates, plot_rate_distortion
 from dynpart.comparison.gaps import HELD_BACK, MOST_CATEGORIES
@@ -34,6 +35,7 @@ from dynpart.comparison.tracking import N_FEATURES, N_SEGMENTS, TrackingResult
 from dynpart.comparison.unseen import UnseenResult
 from dynpart.comparison.unseen_report import unseen_by_table, unseen_findings, unseen_section
 from dynpart.families import SURE
+from dynpart.markdown import wrapped
 
 INTRODUCTION = f"""# Against everything the paper names
 
@@ -184,7 +186,8 @@ def write_document(
     if ordered:
         parts.append(ordered_section(ordered, lambda figure: _link(path, figure), folder))
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join(parts))
+    with atomic_write(path) as file:
+        file.write(wrapped("\n".join(parts)).encode())
 
 
 def draw(folder: Path, problem: Problem, rows: Sequence[Row]) -> list[Path]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from dynpart.atomic import atomic_write
+from dynpart.markdown import wrapped
 from dynpart.reproduce._design import Experiment, Picture, Result, Variant
 from dynpart.reproduce._runs import read_record
 
@@ -69,7 +70,7 @@ def write_report(experiments: Iterable[Experiment], out: Path, report: Path) -> 
             sections.append(_section(experiment, results, folder, report))
     report.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(report) as file:
-        file.write("\n".join(sections).encode())
+        file.write(wrapped("\n".join(sections)).encode())
 
 
 def _section(
