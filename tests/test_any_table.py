@@ -186,6 +186,7 @@ def test_one_column_of_text_will_do():
     assert set(found.sample(9, random_state=0)["colour"]) <= {"red", "blue"}
 
 
+@pytest.mark.slow
 def test_many_levels():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"word": [f"w{i}" for i in rng.integers(0, 300, 2000)], "n": 0})

@@ -183,6 +183,7 @@ def test_an_iteration_of_large_images_is_measured(monkeypatch):
     assert found["seconds"] > 0
 
 
+@pytest.mark.slow
 def test_one_command_measures_saves_and_writes(monkeypatch, tmp_path, capsys):
     monkeypatch.delenv("DYNPART_DATA", raising=False)
     monkeypatch.setattr("benchmarks.speed.case.QUICK", TINY)

@@ -73,6 +73,7 @@ def test_it_ends_with_the_zoo_and_a_page_to_open(demo, capsys):
     assert "milk" in run.stdout
 
 
+@pytest.mark.slow
 def test_newcomers_see_no_warning(tmp_path):
     environment = os.environ | {"PYTHONPATH": str(Path(dynpart.__file__).parents[1])}
     done = subprocess.run(

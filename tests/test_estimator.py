@@ -159,6 +159,7 @@ def test_pickle_and_clone(pairs, pairs_model):
     assert clone(pairs_model).get_params() == pairs_model.get_params()
 
 
+@pytest.mark.slow
 def test_n_init_keeps_the_best_by_penalised_likelihood(grey):
     def explained(n_init, seed):
         model = DynamicPartitionModel(

@@ -342,6 +342,7 @@ def interrupted_at(line, call):
     return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", LEARN)
 def test_a_fit_interrupted_at_any_line_leaves_a_whole_model(method, rows, fitted):
     """The old one or, after the last line that matters, the new one."""

@@ -24,6 +24,7 @@ def with_gaps(X, share, seed=0):
     return np.where(hidden, np.nan, X), hidden
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ["reference", "cpu", "torch"])
 def test_observed_values_stay_and_hidden_ones_are_recovered(bars, model, engine):
     if engine == "torch":

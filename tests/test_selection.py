@@ -161,6 +161,7 @@ def test_blocks_of_rows_choose_as_the_table_does(pairs):
     assert blocks.selection_ == model.selection_
 
 
+@pytest.mark.slow
 def test_dask_arrays_choose_as_the_table_does(pairs):
     pytest.importorskip("distributed", reason="needs the extra dask")
     import dask.array as da
@@ -179,6 +180,7 @@ def test_a_large_table_is_looked_at_in_part(pairs, monkeypatch):
     assert model.selection_.n_rows + model.selection_.n_held_back == 200
 
 
+@pytest.mark.slow
 def test_more_experts_are_tried_while_the_largest_model_is_the_best(monkeypatch):
     monkeypatch.setattr("dynpart.selection._ladder.FIRST", 3)
     X = make_bars(3, 300, random_state=0)

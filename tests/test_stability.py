@@ -88,6 +88,7 @@ def test_true_experts_are_found_again():
     assert {stability.mark(k) for k in range(6)} == {"steady"}
 
 
+@pytest.mark.slow
 def test_experts_beyond_the_truth_are_not_found_again():
     """Bars of 3 x 3 pixels, and more experts than the bars and their background need."""
     X = make_bars(3, 300, random_state=0)

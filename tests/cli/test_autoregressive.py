@@ -20,6 +20,7 @@ def fit(rows, target, *options):
     return CliRunner().invoke(app, command)
 
 
+@pytest.mark.slow
 def test_pictures_look_at_pixels_nearby(pictures, tmp_path):
     result = fit(pictures, tmp_path / "m.dynpart", "--autoregressive", "1")
     assert result.exit_code == 0, result.output

@@ -271,6 +271,7 @@ def test_integers_become_numbers_an_engine_reads():
 # ----------------------------------------------------------------------------- the estimator
 
 
+@pytest.mark.slow
 def test_a_model_of_blocks_is_the_model_of_the_table(tmp_path):
     rng = np.random.default_rng(3)
     table = make_pairs(4)[rng.integers(0, 16, 600)].astype(np.uint8)

@@ -206,6 +206,7 @@ def test_a_damaged_cache_that_cannot_be_mended_is_done_without(package, filled, 
     assert "cannot write its cache" in err
 
 
+@pytest.mark.slow
 def test_a_full_disk_costs_the_cache_and_nothing_else(package, tmp_path):
     full = """
 import resource, signal
@@ -244,6 +245,7 @@ def test_no_space_is_said_once_for_all_functions(monkeypatch, recwarn):
     assert "No space left on device" in said[0]
 
 
+@pytest.mark.slow
 def test_without_compilation_the_reference_engine_steps_in(package):
     off = {"NUMBA_DISABLE_JIT": "1"}
     out, err = run(FIT, package, **off)

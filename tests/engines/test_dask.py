@@ -162,6 +162,7 @@ def test_killed_workers_change_nothing(table, expected, n_killed):
     assert_same(fit, expected)
 
 
+@pytest.mark.slow
 def test_a_late_worker_is_welcome(client, cluster, table, expected):
     def join():
         cluster.scale(3)
@@ -174,6 +175,7 @@ def test_a_late_worker_is_welcome(client, cluster, table, expected):
     assert_same(fit, expected)
 
 
+@pytest.mark.slow
 def test_a_slow_worker_changes_nothing(client, table, expected):
     slow = next(iter(client.run(os.getpid).values()))
     over = threading.Event()
@@ -347,6 +349,7 @@ def test_encoding_is_lazy_and_chunk_by_chunk(table):
         model.transform(X.rechunk((200, 5)))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_what_was_said_of_columns_holds_on_a_cluster(client):
     rng = np.random.default_rng(0)

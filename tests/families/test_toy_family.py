@@ -314,6 +314,7 @@ def test_a_row_is_explained_in_words(model, X, tmp_path):
     assert "as likely as column by column" in said.output
 
 
+@pytest.mark.slow
 def test_a_cluster_learns_it(X):
     distributed = pytest.importorskip("distributed")
     da = pytest.importorskip("dask.array")

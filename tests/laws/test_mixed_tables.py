@@ -81,6 +81,7 @@ def test_engines_learn_the_same(engine):
     assert_same_model(model, exact, X, 1e-4)
 
 
+@pytest.mark.slow
 def test_a_cluster_learns_the_same():
     distributed = pytest.importorskip("distributed")
     da = pytest.importorskip("dask.array")

@@ -385,6 +385,7 @@ def test_trials_are_kept_and_explained(capsys):
     assert f"at least {found.min_active} active experts in the search" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_factors_are_found_with_one_set_of_defaults():
     """Five pairs and bars, a few seeds each: the full count is in benchmarks/quality.py."""
     X = make_pairs(5)

@@ -102,6 +102,7 @@ def test_models_and_checkpoints_are_not_confused(tmp_path, binary_model):
         load_checkpoint(tmp_path / "m")
 
 
+@pytest.mark.slow
 def test_killed_again_and_again_the_last_good_checkpoint_loads(tmp_path):
     path, last, n_advances = tmp_path / "run.checkpoint", 0, 0
     for kill in range(12):

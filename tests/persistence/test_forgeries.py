@@ -181,6 +181,7 @@ def _as(array, number):
     return int(np.clip(np.nan_to_num(number), limits.min / 2, limits.max / 2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_parameter_with_every_absurd_value(originals, kind):
     """Unlike the draws above, these are the same every time."""
