@@ -31,6 +31,8 @@ AT_ONCE = 0.1
 """Largest share of experts that is dropped before losses are computed anew."""
 SECOND = 0.8
 """Share of the best size that is learnt from the start, to see whether it is better."""
+NEARLY = 0.9
+"""Share of the largest size from which on the best one may lie beyond it."""
 CLEARLY = 3.0
 """Standard errors by which a size is clearly worse."""
 GIVE_UP = 2
@@ -67,7 +69,8 @@ class Judge:
     def search(self, least: int, most: int, report: Callable[[str], None] | None = None) -> Curve:
         """Look for the best size, from `least` to `most`: scores of held-back rows by size.
 
-        As long as the largest model is the best one, another with twice as many experts is learnt.
+        As long as the best model is nearly the largest, and no expert of that is idle, another with
+        twice as many experts is learnt.
         Then one that is smaller than the best is learnt from the start: what experts of a large
         model have become may stand in the way of a small one. It counts if it is clearly better.
         One expert is independent columns.
@@ -78,7 +81,8 @@ class Judge:
         while True:
             found = self._better(found, self.ladder(n_experts, least, tried, report))
             best = self._best(found)
-            if best < n_experts or n_experts >= most:
+            some_idle = max(found) < n_experts
+            if best < NEARLY * n_experts or some_idle or n_experts >= most:
                 break
             tried, n_experts = n_experts, min(2 * n_experts, most)
         while (smaller := max(least, round(SECOND * best))) < best:
