@@ -31,8 +31,8 @@ AT_ONCE = 0.1
 """Largest share of experts that is dropped before losses are computed anew."""
 SECOND = 0.8
 """Share of the best size that is learnt from the start, to see whether it is better."""
-NEARLY = 0.9
-"""Share of the largest size from which on the best one may lie beyond it."""
+NEARLY = 0.7
+"""Share of the largest size from which on the best one may lie beyond it: the curve is uneven."""
 CLEARLY = 3.0
 """Standard errors by which a size is clearly worse."""
 GIVE_UP = 2
