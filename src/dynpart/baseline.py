@@ -76,14 +76,15 @@ def beside_columns(
     alone = Experts(family, usual, np.zeros((1, usual.shape[2]))).like(experts.eta)
     by_columns = engine.pursue(rows, alone, PursuitRule(1, 1, np.zeros(1)))
     columns = by_columns.summary(1).to_numpy()
+    encoders = encoding.encoders(experts)
     if encoding.is_joint:
         rule = encoding.rule(experts.log2_expertise.shape, prior)
-        codes = pursue(engine, rows, encoding.encoders(experts), rule)
+        codes = pursue(engine, rows, encoders, rule)
     summary = codes.summary(experts.n_experts).to_numpy()
     explained = summary.log_likelihood
     active = to_numpy(codes.active(experts.n_experts))
     weight = np.ones(len(active)) if codes.weight is None else to_numpy(codes.weight)
-    if encoding.criterion != "likelihood":  # codes know how likely rows are to other experts
+    if encoders is not experts:  # codes know how likely rows are to these
         taken = engine.take(rows, np.arange(n_rows)).to_numpy()
         explained = float(weight @ log_likelihood(taken, active, experts.like(taken.values)))
     told = float(weight @ prior.log_prob(active))

@@ -245,10 +245,14 @@ def test_a_chunk_that_fails_once_does_not_spoil_later_fits(client, table, tmp_pa
     if kept:
         X = X.persist()
     model = DynamicPartitionModel(10, max_iter=2, learning=Annealed(min_active=5), random_state=0)
-    with pytest.raises(OSError, match="for a moment") as caught:
+    try:
         model.fit(X)
-    assert caught.value is not None  # somebody still looks at the error, and at what it holds
-    assert not hasattr(model, "means_")
+    except OSError as error:
+        caught = error  # somebody still looks at the error, and at what it holds
+        assert "for a moment" in str(caught)
+        assert not hasattr(model, "means_")
+    else:
+        assert kept  # the chunk may have failed before the fit began, and is computed again
     model.fit(X)
     expected = clone(model).fit(cut(table, 200))
     np.testing.assert_array_equal(model.means_, expected.means_)
