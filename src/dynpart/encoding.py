@@ -262,20 +262,21 @@ def log_likelihood(rows: Rows, active: NDArray[np.bool_], experts: Experts) -> A
 
     Parameters
     ----------
-    rows : Rows
+    rows : Rows or SparseRows
     active : array of shape (n_rows, n_experts)
     experts : Experts
         All three have arrays of the same kind.
     """
 
     def of_block(block: slice) -> Array:
-        owner = owners(experts.ranks, active[block])
-        plain = experts.owned_log_density(rows.values[block], owner).sum(axis=1)
+        part, owner = rows[block], owners(experts.ranks, active[block])
+        plain = experts.owned_log_density(part.values, owner).sum(axis=1)
         if experts.amplitude is None:
             return plain
-        return plain + _amplitudes(rows[block], active[block], owner, experts)[2]
+        return plain + _amplitudes(part, active[block], owner, experts)[2]
 
-    blocks = [of_block(block) for block in row_blocks(*rows.shape)]
+    n_features = experts.log2_expertise.shape[1]
+    blocks = [of_block(block) for block in row_blocks(len(rows), n_features)]
     return namespace(blocks[0]).concatenate(blocks)
 
 
