@@ -56,7 +56,7 @@ def test_claims_about_rows_are_true(model, animals):
             assert opinion.chance == pytest.approx(max(yes, 1 - yes))
             assert opinion.usual == pytest.approx(usual[d] if yes > 0.5 else 1 - usual[d])
             assert opinion.chance > opinion.usual
-            if mine.any():  # else what training left
+            if mine.any():
                 assert opinion.decides == pytest.approx((owner[mine, d] == k).mean())
         places = [animals.index.get_loc(label) for label in one.typical]
         assert all(mine[places])
@@ -64,6 +64,10 @@ def test_claims_about_rows_are_true(model, animals):
             expected = np.corrcoef(codes[:, k], codes[:, other.expert])[0, 1]
             assert other.correlation == pytest.approx(expected)
             assert other.name == model.expert_names_[other.expert]
+    # Three kinds of animals: an expert too many may have no row, and then claims none.
+    used = [one for one in told.experts if codes[:, one.expert].any()]
+    assert len(used) >= 3
+    assert all(one.active == 0 and not one.typical for one in told.experts if one not in used)
 
 
 def test_independent_scores_are_those_of_frequencies(model, animals):

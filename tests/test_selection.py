@@ -121,14 +121,18 @@ def test_rows_that_weigh_more_are_split_as_so_many_rows():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["pairs", "pairs-32", "bars", "planted-binary", "planted-levels"])
-def test_the_true_number_is_found_within_one(name):
+@pytest.mark.parametrize(
+    ("name", "fewest"),
+    [("pairs", 4), ("pairs-32", 3), ("bars", 4), ("planted-binary", 4), ("planted-levels", 3)],
+)
+def test_the_true_number_is_found_within_one(name, fewest):
+    """With four seeds; ``python -m benchmarks.sizes`` has more."""
     make, truth = sizes.DATA[name]
     found = [
         DynamicPartitionModel("auto", random_state=seed).fit(make(seed)).n_experts_
         for seed in range(4)
     ]
-    assert sum(abs(n - truth) <= 1 for n in found) >= 3, found
+    assert sum(abs(n - truth) <= 1 for n in found) >= fewest, found
 
 
 # ------------------------------------------------------------------ every kind of table

@@ -110,10 +110,16 @@ def bars_of(model, X):
     return {int(k) for k in agreement.argmax(axis=0)}
 
 
+TOO_MANY = pytest.mark.xfail(
+    strict=True, reason="the search settles on four active experts a row, and splits the parts"
+)
+
+
 @pytest.mark.slow
-def test_planted_parts_are_found_again_and_three_experts_too_many_are_not():
+@pytest.mark.parametrize("seed", [pytest.param(0, marks=TOO_MANY), 1])
+def test_planted_parts_are_found_again_and_three_experts_too_many_are_not(seed):
     sizes = pytest.importorskip("benchmarks.sizes", reason="not part of this distribution")
-    X = sizes.planted(8, 500, n_columns=24, chance=0.25, seed=1)
+    X = sizes.planted(8, 500, n_columns=24, chance=0.25, seed=seed)
     model = DynamicPartitionModel(12, random_state=0).fit(X)
     share = np.sort(model.stability(X, 10, random_state=0).share)[::-1]
     assert (share[:7] >= 0.8).all(), share
