@@ -356,8 +356,8 @@ def test_threads_change_no_result_and_progress_changes_no_code(
     grey, grey_model, capsys, monkeypatch
 ):
     # so few rows would be left to one thread
-    monkeypatch.setattr("dynpart.engines.cpu.SHARED_TERMS", 1)
-    monkeypatch.setattr("dynpart.engines.cpu.TASK_TERMS", 1 << 12)
+    monkeypatch.setattr("dynpart.threads.SHARED_TERMS", 1)
+    monkeypatch.setattr("dynpart.threads.TASK_TERMS", 1 << 12)
     for n_jobs in (1, 2, 5):
         model = DynamicPartitionModel(8, random_state=0, max_iter=10, n_jobs=n_jobs).fit(grey)
         np.testing.assert_array_equal(model.means_, grey_model.means_)
@@ -377,7 +377,7 @@ def codes_of_a_fit(X, n_jobs):
 @pytest.mark.parametrize("kind", ["threads", pytest.param("spawn", marks=pytest.mark.slow), "fork"])
 def test_fits_side_by_side_give_the_same_codes(kind, grey, monkeypatch):
     """In threads and processes, also in those forked while threads of ours are there."""
-    monkeypatch.setattr("dynpart.engines.cpu.SHARED_TERMS", 1)
+    monkeypatch.setattr("dynpart.threads.SHARED_TERMS", 1)
     codes, scores = codes_of_a_fit(grey, 2)
     if kind == "threads":
         pool = ThreadPoolExecutor(3)

@@ -25,12 +25,14 @@ from dynpart.engines import (
 )
 from dynpart.engines.reference import HardScore, expert_log_densities
 from dynpart.engines.reference_amplitudes import row_scores
-from dynpart.prior import CodePrior, fit_prior, independent_prior
+from dynpart.prior import MOST_TYPES, ROUGHLY, CodePrior, fit_prior, independent_prior
 from dynpart.pursuits import UNTIL_SETTLED, affordable_starts, pursue
 from dynpart.rows import Rows
 
 Array = NDArray[np.float64]
 
+MANY_ROWS = 10_000
+"""Rows whose codes hardly change when they are chosen a second time under their prior."""
 ROUNDS = 2
 """How often codes are chosen under the prior of the codes before."""
 
@@ -180,7 +182,8 @@ class Encoding:
         prior : CodePrior, optional
             To begin with.
         rounds : int, default=2
-            How often codes are chosen under the prior of the codes before.
+            How often codes are chosen under the prior of the codes before; of many rows at most
+            once.
 
         Returns
         -------
@@ -190,20 +193,28 @@ class Encoding:
         shape, encoders = experts.log2_expertise.shape, self.encoders(experts)
         if codes is None or encoders is not experts or prior is not None:
             codes = pursue(engine, rows, encoders, self.rule(shape, prior))
-        prior = self.fitted_prior(codes, experts.n_experts)
-        for _ in range(rounds if self.is_joint else 0):
+        if not self.is_joint:
+            rounds = 0
+        elif codes.summary(experts.n_experts).n_rows >= MANY_ROWS:
+            rounds = min(rounds, 1)
+        prior = self.fitted_prior(codes, experts.n_experts, ROUGHLY if rounds else MOST_TYPES)
+        for left in reversed(range(rounds)):
             codes = pursue(engine, rows, encoders, self.rule(shape, prior))
-            prior = self.fitted_prior(codes, experts.n_experts)
+            prior = self.fitted_prior(codes, experts.n_experts, ROUGHLY if left else MOST_TYPES)
         return codes, prior
 
-    def fitted_prior(self, codes: Any, n_experts: int) -> CodePrior:
+    def fitted_prior(self, codes: Any, n_experts: int, most_types: int = MOST_TYPES) -> CodePrior:
         """The prior of these codes."""
         weight = None if codes.weight is None else to_numpy(codes.weight)
-        return self.prior_of(to_numpy(codes.active(n_experts)), weight)
+        return self.prior_of(to_numpy(codes.active(n_experts)), weight, most_types)
 
-    def prior_of(self, active: NDArray, weight: Array | None) -> CodePrior:
+    def prior_of(
+        self, active: NDArray, weight: Array | None, most_types: int = MOST_TYPES
+    ) -> CodePrior:
         """The prior of codes of shape (n_rows, n_experts), each of which weighs so much."""
-        return (fit_prior if self.prior == "auto" else independent_prior)(active, weight)
+        if self.prior == "auto":
+            return fit_prior(active, weight, most_types)
+        return independent_prior(active, weight)
 
     def likeliest_code(self, prior: CodePrior) -> NDArray[np.int64]:
         """The experts of the likeliest code, of those that are looked at, within the limits."""

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import dynpart
 from dynpart.engines import Codes, Experts, _cpu_dense, _cpu_levels, _cpu_sums
-from dynpart.engines.cpu import CpuEngine, Threads, allowed_threads
+from dynpart.engines.cpu import CpuEngine
 from dynpart.engines.reference import ReferenceEngine
 from dynpart.families import Bernoulli, Gaussian
 from dynpart.pursuits import pursue
@@ -258,7 +258,7 @@ def test_chunks_change_nothing(monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(cpu, "CHUNK_VALUES", 1000)
             patch.setattr(cpu, "CHUNK_WIDENED", 1000)
-            patch.setattr(cpu, "TASK_TERMS", 1000)
+            patch.setattr("dynpart.threads.TASK_TERMS", 1000)
             patch.setattr(cpu, "GROUP_TERMS", 1000)
             pieces = pursue(CPU, rows, experts, rule)
             sums = CPU.gradient_sums(rows, experts, pieces)
@@ -278,31 +278,6 @@ def test_usual_values_may_be_ones():
     rule = make_rule(12)
     codes = pursue(CPU, rows, experts, rule)
     assert_follows_the_rule(rows, experts, rule, codes)
-
-
-def test_threads_do_every_task_once_and_raise_the_first_error():
-    done = []
-    threads = Threads(3)
-    threads.map(done.append, range(1, 100), n_terms=1 << 30)
-    assert sorted(done) == list(range(1, 100))
-    with pytest.raises(ZeroDivisionError):
-        threads.map(lambda n: 1 // (n - 50), range(1, 100), n_terms=1 << 30)
-
-
-def test_no_more_threads_are_asked_for_than_there_are_tasks():
-    """A thousand million threads are as good as one for each task."""
-    threads, done = Threads(10**9), []
-    threads.map(done.append, range(5), n_terms=10**9)
-    assert sorted(done) == list(range(5))
-    assert len(threads._pool._threads) <= 4
-
-
-def test_threads_respect_limits():
-    from threadpoolctl import threadpool_limits
-
-    assert allowed_threads() >= 1
-    with threadpool_limits(1, user_api="openmp"):
-        assert allowed_threads() == 1
 
 
 CHECK_CACHE = """

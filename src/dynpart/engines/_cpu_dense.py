@@ -93,17 +93,18 @@ def pursue(
             alone[:] = 0.0
             add_all(alone, FIRST, offsets, table)
             j = best_expert(alone, FIRST, cost, asleep)[0]
-            total = alone[0, j]
+            first = alone[0, j]
             code[0] = j
             if max_active > 1 or n_swaps:
                 begin_with(j, gains, FIRST, alone, offsets, table, rank, rank_by_expert, work)
             total = pursue_row(
-                gains, FIRST, total, offsets, table, rank, rank_by_expert, rule, code, work
+                gains, FIRST, first, offsets, table, rank, rank_by_expert, rule, code, work
             )
             if n_swaps:
                 find_largest(offsets, table, cost.size, top)
             loglik[row] = finish_row(
-                code, total, gains, FIRST, offsets, table, rank, rank_by_expert, rule, scratch
-            )
+                code, total, first - cost[j], gains, FIRST, offsets, table, rank, rank_by_expert,
+                rule, scratch,
+            )  # fmt: skip
             for step in range(max_active):
                 order[row, step] = code[step]

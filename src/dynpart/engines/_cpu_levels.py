@@ -178,7 +178,8 @@ def pursue_group(
             gains, i, score[row], offsets, table, rank, rank_by_expert, rule, code, work
         )
         loglik[row] = finish_row(
-            code, total, gains, i, offsets, table, rank, rank_by_expert, rule, scratch
-        )
+            code, total, score[row] - rule[3][j], gains, i, offsets, table, rank, rank_by_expert,
+            rule, scratch,
+        )  # fmt: skip
         for step in range(max_active):
             order[row, step] = code[step]

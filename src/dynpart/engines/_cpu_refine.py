@@ -44,6 +44,11 @@ n_weakest = inlined(plain_n_weakest)
 NOBODY = np.int64(-1)
 """Stands for the background expert where there is none."""
 
+NEARLY_ALL = 0.8
+"""Share of what an expert earns that terms that are left out may add up to."""
+ROUNDED = 0.1
+"""More than sums in single precision of the same terms, in another order, differ by."""
+
 _u = np.uintp  # see _cpu_pursuit
 
 
@@ -201,6 +206,18 @@ def may_stay(j, m, most, earned, gains, i, offsets, table, rank, rule, scratch):
     (_, owned, _, owners, heirs), _, (without, _), _, _, (top, rare, _, _), _, _ = scratch
     heir_log = heirs[1]
     enough = (earned - most) / (2 * m)
+    # A little is what adds up to less than is needed to replace j: the more, the fewer are left.
+    little = 0.0
+    much = 0.0
+    for q in range(m):
+        d = _u(owned[q])
+        bound = max(top[d] - heir_log[d], np.float32(0))
+        little += bound if bound <= 2 * enough else 0.0
+        much += bound if bound <= 8 * enough else 0.0
+    if much < NEARLY_ALL * (earned - most):
+        enough *= 8
+    elif little < NEARLY_ALL * (earned - most):
+        enough *= 2
     n_large = 0
     n_rare = 0
     left_out = 0.0
@@ -348,6 +365,8 @@ def improve(code, n_active, total, gains, i, offsets, table, rank, rank_by_exper
     n_active : int
     total : float
         Log-likelihood of the code.
+    worth : float
+        The same with what the code is charged for.
     """
     _, _, margin, cost, n_swaps, _, _, charges = rule
     work, _, _, (_, greedy), _, _, _, account = scratch
@@ -379,7 +398,8 @@ def improve(code, n_active, total, gains, i, offsets, table, rank, rank_by_exper
             rank_by_expert, rule, scratch,
         )  # fmt: skip
     if charges[2].size == 1:
-        return n_active, sum_of(owner_log)
+        total = sum_of(owner_log)
+        return n_active, total, total + account[1][0]
     return try_another_type(
         code, n_active, gains, i, offsets, table, rank, rank_by_expert, rule, scratch
     )
@@ -413,9 +433,9 @@ def try_another_type(code, n_active, gains, i, offsets, table, rank, rank_by_exp
     value, kind = account[1], account[2]
     total = sum_of(owner_log)
     other, less = second_type(value, kind[0])
-    if less > NEARLY:
-        return n_active, total
     worth, n_settled = total + value[kind[0]], n_active
+    if less > NEARLY:
+        return n_active, total, worth
     copy_code(settled, code, n_active)
     take_type(other, code, n_active, charges, account)
     n_active = settle(
@@ -423,7 +443,7 @@ def try_another_type(code, n_active, gains, i, offsets, table, rank, rank_by_exp
         rank_by_expert, rule, scratch,
     )  # fmt: skip
     if n_active == n_settled and n_different(code, settled, n_active) == 0:
-        return n_active, total
+        return n_active, total, worth
     take_type(best_type(value), code, n_active, charges, account)
     n_active = settle(
         code, n_active, n_swaps * n_active, NOBODY, False, gains, i, offsets, table, rank,
@@ -431,9 +451,9 @@ def try_another_type(code, n_active, gains, i, offsets, table, rank, rank_by_exp
     )  # fmt: skip
     found = sum_of(owner_log)
     if found + value[kind[0]] > worth + margin:
-        return n_active, found
+        return n_active, found, found + value[kind[0]]
     copy_code(code, settled, n_settled)
-    return n_settled, total
+    return n_settled, total, worth
 
 
 @in_place
@@ -476,28 +496,43 @@ def sum_of(values):
 
 @in_place
 def refine_code(code, total, gains, i, offsets, table, rank, rank_by_expert, rule, scratch):
-    """Refine a greedy code if the rule says so; returns the log-likelihood of what is left."""
-    n_swaps = rule[4]
+    """Refine a greedy code if the rule says so.
+
+    Returns
+    -------
+    total : float
+        Log-likelihood of the code that is left.
+    worth : float
+        The same with what the code is charged for.
+    """
+    n_swaps, charges, account = rule[4], rule[7], scratch[7]
+    n_active = count_active(code)
     if not n_swaps:
-        return total
-    n_active, total = improve(
-        code, count_active(code), total, gains, i, offsets, table, rank, rank_by_expert, rule,
-        scratch,
-    )  # fmt: skip
+        return total, total + add_up(code, n_active, charges, account)
+    n_active, total, worth = improve(
+        code, n_active, total, gains, i, offsets, table, rank, rank_by_expert, rule, scratch
+    )
     for step in range(n_active, code.size):
         code[step] = -1
-    return total
+    return total, worth
 
 
 @in_place
-def begin_alone(code, total, gains, i, offsets, table, rank, rank_by_expert, rule, scratch):
+def begin_alone(
+    code, total, most, first, gains, i, offsets, table, rank, rank_by_expert, rule, scratch
+):
     """Search once more from the expert that is worth most alone, if it is worth more than the code.
 
-    Parameters and results are those of `finish_row`.
+    Parameters and results are those of `finish_row`; the code is worth `most`.
     """
-    _, _, margin, _, n_swaps, _, _, charges = rule
+    _, _, margin, cost, n_swaps, _, _, charges = rule
     work, _, (_, alone), (other, _), _, _, _, account = scratch
-    most = total + add_up(code, count_active(code), charges, account)
+    bound = -np.inf
+    for k in range(charges[5].size):
+        if cost[k] - charges[5][k] > bound:
+            bound = cost[k] - charges[5][k]
+    if first + bound + ROUNDED <= most:
+        return total
     alone[:] = 0.0
     add_all(alone, FIRST, offsets, table)
     value = -np.inf
@@ -522,7 +557,7 @@ def begin_alone(code, total, gains, i, offsets, table, rank, rank_by_expert, rul
 
 
 @in_place
-def finish_row(code, total, gains, i, offsets, table, rank, rank_by_expert, rule, scratch):
+def finish_row(code, total, first, gains, i, offsets, table, rank, rank_by_expert, rule, scratch):
     """Do with the greedy code of one row what its rule says: refine, try other starts, prune.
 
     Parameters
@@ -531,6 +566,8 @@ def finish_row(code, total, gains, i, offsets, table, rank, rank_by_expert, rule
         Active experts, padded with -1; overwritten.
     total : float
         Log-likelihood of the code under the hard composition.
+    first : float
+        Log-likelihood of the first expert alone, beyond its cost.
     gains : ndarray of shape (n, n_lanes)
         If the code is refined, gains[i] holds the gains of all experts over it; overwritten.
     scratch : tuple
@@ -542,10 +579,13 @@ def finish_row(code, total, gains, i, offsets, table, rank, rank_by_expert, rule
         Log-likelihood of the code that is left.
     """
     min_active, _, margin, cost, n_swaps, prune, n_starts, charges = rule
-    work, _, (_, alone), (other, _), _, _, _, account = scratch
-    total = refine_code(code, total, gains, i, offsets, table, rank, rank_by_expert, rule, scratch)
+    work, _, (_, alone), (other, _), _, _, _, _ = scratch
+    if not n_swaps and n_starts == 1 and not prune:
+        return total
+    total, most = refine_code(
+        code, total, gains, i, offsets, table, rank, rank_by_expert, rule, scratch
+    )
     if n_starts > 1:
-        most = total + add_up(code, count_active(code), charges, account)
         alone[:] = 0.0
         add_all(alone, FIRST, offsets, table)
         for place in range(1, n_starts):
@@ -555,17 +595,16 @@ def finish_row(code, total, gains, i, offsets, table, rank, rank_by_expert, rule
             found = pursue_row(
                 gains, i, alone[FIRST, j], offsets, table, rank, rank_by_expert, rule, other, work
             )
-            found = refine_code(
+            found, value = refine_code(
                 other, found, gains, i, offsets, table, rank, rank_by_expert, rule, scratch
             )
-            value = found + add_up(other, count_active(other), charges, account)
             if value > most + margin:
                 for step in range(code.size):
                     code[step] = other[step]
                 total, most = found, value
     if n_swaps and min_active == 1 and charges[2].size > 1:
         total = begin_alone(
-            code, total, gains, i, offsets, table, rank, rank_by_expert, rule, scratch
+            code, total, most, first, gains, i, offsets, table, rank, rank_by_expert, rule, scratch
         )
     if not prune:
         return total

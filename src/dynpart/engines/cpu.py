@@ -7,14 +7,11 @@ depends on the cut: see the kernels beside this module.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_info
 
 from dynpart.amplitudes import Amplitude, Terms
 from dynpart.arrays import is_observed, row_blocks
@@ -58,6 +55,7 @@ from dynpart.engines._cpu_tables import (
 )
 from dynpart.engines._offsets import autoregression_sums, check_offsets, without_shift
 from dynpart.rows import Rows
+from dynpart.threads import Threads, allowed_threads
 
 CHUNK_VALUES = 1 << 26
 """Values of uint8 rows worked on at a time."""
@@ -65,10 +63,6 @@ CHUNK_WIDENED = 1 << 21
 """Values worked on at a time where rows are converted first."""
 PREPARED_VALUES = 1 << 15
 """Values converted at a time, which stay in the cache meanwhile."""
-TASK_TERMS = 1 << 23
-"""Terms (rows x experts x variables) of a task: a few milliseconds."""
-SHARED_TERMS = 1 << 20
-"""Work with fewer terms is not worth a second thread."""
 GROUP_TERMS = 1 << 25
 """The same for rows that share a first expert, and one table of gains over it."""
 TABLE_BYTES = 1 << 25
@@ -273,65 +267,11 @@ class CpuEngine(NumpyEngine):
         return np.ascontiguousarray(wide[:, :, :n_features])
 
 
-class Threads:
-    """A pool that runs tasks in any order on `n_threads` threads, made when there is work for it.
-
-    Work too small to share is done by the caller: for small tables, waking a thread takes longer
-    than the task.
-    """
-
-    def __init__(self, n_threads: int) -> None:
-        self.n_threads = n_threads
-        self._pool: ThreadPoolExecutor | None = None
-
-    def map(self, task: Callable[[Any], None], arguments: Sequence[Any], n_terms: int) -> None:
-        """Call `task` with every argument, `n_terms` terms in all; the first error is raised."""
-        if self.n_threads == 1 or len(arguments) == 1 or n_terms < SHARED_TERMS:
-            for argument in arguments:
-                task(argument)
-            return
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(self.n_threads - 1)
-        waiting, lock = iter(arguments), threading.Lock()
-
-        def work() -> None:
-            while True:
-                with lock:
-                    argument = next(waiting, None)
-                if argument is None:
-                    return
-                task(argument)
-
-        # Everyone takes what comes next, the caller too: nobody waits to be handed a task.
-        n_helpers = min(self.n_threads, len(arguments)) - 1
-        helpers = [self._pool.submit(work) for _ in range(n_helpers)]
-        try:
-            work()
-        finally:
-            errors = [helper.exception() for helper in helpers]
-        for error in filter(None, errors):
-            raise error
-
-    def map_rows(
-        self, task: Callable[[int, int], None], n_rows: int, n_terms: int, fewest: int = 1
-    ) -> None:
-        """Call `task(lo, hi)` for stretches of at least `fewest` rows of `n_terms` terms each."""
-        size = max(fewest, TASK_TERMS // max(1, n_terms))
-        starts = range(0, n_rows, size)
-        self.map(lambda lo: task(lo, min(lo + size, n_rows)), starts, n_rows * n_terms)
-
-
 class ThreadTables(threading.local):
     """Tables a thread fills again and again: fresh memory costs as much as what is done with it."""
 
     def __init__(self, n_tables: int, size: int) -> None:
         self.tables = np.empty((n_tables, size), dtype=np.float32)
-
-
-def allowed_threads() -> int:
-    """Threads that both Numba and, through OpenMP, threadpoolctl allow."""
-    pools = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "openmp"]
-    return int(min([numba.get_num_threads(), *pools]))
 
 
 def _is_discrete(experts: Experts) -> bool:

@@ -14,11 +14,8 @@ from dynpart.learning._batch import Memory, learn, shared
 from dynpart.learning._plans import Plan, Step
 from dynpart.learning._records import IterationRecord, LearnerState, UnreadRecord
 from dynpart.learning._task import Task
-from dynpart.prior import CodePrior, fit_prior
+from dynpart.prior import ROUGHLY, CodePrior, fit_prior
 from dynpart.pursuits import UNTIL_SETTLED, pursue
-
-WHILE_LEARNING = 32
-"""Types of rows that are told apart, at most, before learning has ended."""
 
 
 class RunLog(Protocol):
@@ -88,7 +85,7 @@ def current_prior(task: Task, experts: Experts, rows: Any) -> CodePrior:
     """The prior of the codes that these experts give some rows by their likelihood alone."""
     codes = pursue(task.engine, rows, experts, task.rule(n_swaps=UNTIL_SETTLED))
     weight = None if codes.weight is None else to_numpy(codes.weight)
-    return fit_prior(to_numpy(codes.active(experts.n_experts)), weight, WHILE_LEARNING)
+    return fit_prior(to_numpy(codes.active(experts.n_experts)), weight, ROUGHLY)
 
 
 def _iteration(

@@ -22,7 +22,7 @@ from dynpart.learning._unseen import Unseen, describe_unseen
 from dynpart.prior import CodePrior
 from dynpart.pursuits import pursue
 
-COUNTED_ROWS = 10_000
+COUNTED_ROWS = 20_000
 """Rows that tell how often experts are active: one in a hundred is then known within a tenth."""
 
 

@@ -21,7 +21,7 @@ from dynpart.learning._plans import TINY, Plan
 from dynpart.learning._records import IterationRecord
 from dynpart.learning._task import FEWEST_FOR_PRIOR, Task
 from dynpart.neighbourhood import neighbourhood
-from dynpart.prior import CodePrior, fit_prior
+from dynpart.prior import ROUGHLY, CodePrior, fit_prior
 from dynpart.pursuits import pursue
 
 Array = NDArray[np.float64]
@@ -140,7 +140,7 @@ def describe_unseen(
     mixtures: Sequence[Mixture | None] = [None] * len(folds)
     if summary.n_rows >= FEWEST_FOR_PRIOR or mixture is not None:
         if mixture is not None:
-            first = fit_prior(to_numpy(codes.active(n_experts)), weight)
+            first = fit_prior(to_numpy(codes.active(n_experts)), weight, ROUGHLY)
             codes = pursue(engine, rows, experts, replace(rule, prior=first))
         active = to_numpy(codes.active(n_experts))
         apart = [together(folds)] if at_once else folds

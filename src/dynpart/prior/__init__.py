@@ -1,6 +1,22 @@
 """The prior over codes: how probable each code is before a row is seen."""
 
 from dynpart.prior._code_prior import CodePrior, RowType
-from dynpart.prior._fitting import ALWAYS, fit_prior, independent_prior, mean_log_prior
+from dynpart.prior._fitting import (
+    ALWAYS,
+    MOST_TYPES,
+    ROUGHLY,
+    fit_prior,
+    independent_prior,
+    mean_log_prior,
+)
 
-__all__ = ["ALWAYS", "CodePrior", "RowType", "fit_prior", "independent_prior", "mean_log_prior"]
+__all__ = [
+    "ALWAYS",
+    "MOST_TYPES",
+    "ROUGHLY",
+    "CodePrior",
+    "RowType",
+    "fit_prior",
+    "independent_prior",
+    "mean_log_prior",
+]

@@ -7,7 +7,9 @@ and the tree of the strongest dependences (Chow & Liu 1968; mixtures: Meila & Jo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +18,21 @@ from threadpoolctl import threadpool_limits
 from dynpart.arrays import row_blocks
 from dynpart.prior._code_prior import ROOT, CodePrior
 
+if TYPE_CHECKING:
+    from dynpart.threads import Threads  # with Numba, which reading a model does without
+
 Array = NDArray[np.float64]
 
-MOST_CODES = 10_000
+MOST_CODES = 20_000
 """Distinct codes that are looked at; of more, so many are drawn."""
+BLOCK_CODES = 2048
+"""Codes of a block of sums; the blocks' sums are added in order, whoever made them."""
+PAIR_VALUES = 1 << 17
+"""Numbers of rows that two experts share, of several types, which a thread counts at a time."""
 MOST_TYPES = 128
 """Types that are tried at most."""
+ROUGHLY = 32
+"""The same for a prior that is soon followed by another, or that only compares experts."""
 FEWEST_HELD_BACK = 20
 """Rows held back below which nothing is decided by them."""
 HELD_BACK = 5
@@ -97,7 +108,7 @@ def mean_log_prior(codes: NDArray, weight: Array | None = None) -> float:
         train, test = counted.held_back()
         if test.n_rows < FEWEST_HELD_BACK:
             return counted.log_prob(_careful_forest(counted)) / counted.n_rows
-        return _best_candidate(train, test)[1] / test.n_rows
+        return _best_candidate(train, test, ROUGHLY)[1] / test.n_rows
 
 
 def _careful_forest(counted: _Counted) -> CodePrior:
@@ -107,7 +118,8 @@ def _careful_forest(counted: _Counted) -> CodePrior:
         return CodePrior.independent(counted.frequencies)
     # An edge tells a number more, and the best of so many pairs looks good by chance.
     price = np.log(n_experts * (n_experts - 1) / 2) + 0.5 * np.log(1 + counted.n_rows)
-    return _forest(counted, counted.counts[:, None], counted.frequencies, price)
+    alone = CodePrior.independent(counted.frequencies)
+    return _forest(counted, counted.shared_out(alone)[0], counted.frequencies, price)
 
 
 def independent_prior(codes: NDArray, weight: Array | None = None) -> CodePrior:
@@ -123,10 +135,12 @@ class _Counted:
     ----------
     codes : ndarray of shape (n_codes, n_experts), float
     counts : ndarray of shape (n_codes,)
+    threads : Threads
     """
 
     codes: Array
     counts: Array
+    threads: Threads
 
     @classmethod
     def of(cls, codes: NDArray, weight: Array | None) -> _Counted:
@@ -136,7 +150,10 @@ class _Counted:
         counts = np.bincount(inverse.ravel(), weight, minlength=len(packed)).astype(np.float64)
         order = np.random.default_rng(0).permutation(np.flatnonzero(counts > 0))[:MOST_CODES]
         distinct = np.unpackbits(packed[order], axis=1, count=active.shape[1])
-        return cls(distinct.astype(np.float64), counts[order])
+        from dynpart.threads import Threads, allowed_threads
+
+        threads = Threads(allowed_threads())
+        return cls(distinct.astype(np.float64), counts[order], threads)
 
     @property
     def n_rows(self) -> float:
@@ -160,16 +177,79 @@ class _Counted:
         return self._of_counts(kept), self._of_counts(back)
 
     def _of_counts(self, counts: Array) -> _Counted:
-        return _Counted(self.codes[counts > 0], counts[counts > 0])
+        return replace(self, codes=self.codes[counts > 0], counts=counts[counts > 0])
+
+    @cached_property
+    def lists(self) -> tuple[NDArray[np.int64], NDArray[np.int32], Array]:
+        """Where the experts of each code begin, the active experts of all codes, and counts."""
+        row, expert = np.nonzero(self.codes)
+        start = np.searchsorted(row, np.arange(len(self.codes) + 1))
+        return start, expert.astype(np.int32), self.counts
+
+    def shared_out(self, prior: CodePrior) -> tuple[_Types, float]:
+        """The rows of each type under the prior, and the sum of log P(h) over all rows."""
+        from dynpart.prior import _kernels
+
+        n_codes, n_types = len(self.codes), prior.n_types
+        share, tables = np.empty((n_codes, n_types)), _kernels.prior_tables(prior)
+        blocks = range(0, n_codes, BLOCK_CODES)
+        n_rows, active = (
+            np.zeros((len(blocks), n_types)),
+            np.zeros((len(blocks), *prior.parent.shape)),
+        )
+        total = np.zeros(len(blocks))
+
+        def of_block(b: int) -> None:
+            start, experts, counts = self.lists
+            part = slice(blocks[b], min(blocks[b] + BLOCK_CODES, n_codes))
+            lists = start[part.start : part.stop + 1], experts, counts[part]
+            total[b] = _kernels.shares_of_types(*lists, tables, share[part], n_rows[b], active[b])
+
+        self.threads.map(of_block, range(len(blocks)), len(self.lists[1]) * n_types)
+        return _Types(share, n_rows.sum(axis=0), active.sum(axis=0)), float(total.sum())
+
+    def pairs(self, types: _Types, block: slice) -> Array:
+        """Rows of some types in which two experts are both active, for every two."""
+        from dynpart.prior import _kernels
+
+        n_experts = self.codes.shape[1]
+        pairs = np.zeros((block.stop - block.start, n_experts, n_experts))
+        _kernels.sums_of_pairs(*self.lists, types.share, NEGLIGIBLE, block.start, pairs)
+        return pairs
 
     def log_prob(self, prior: CodePrior) -> float:
         """Sum of log P(h) over rows."""
-        return float(self.counts @ prior.log_prob(self.codes))
+        return self.shared_out(prior)[1]
 
 
-def _best_candidate(
-    train: _Counted, test: _Counted, most_types: int = MOST_TYPES
-) -> tuple[CodePrior, float]:
+@dataclass(frozen=True, eq=False)
+class _Types:
+    """Rows shared out among types, and their sums.
+
+    Attributes
+    ----------
+    share : ndarray of shape (n_codes, n_types)
+        Rows of each code that belong to each type.
+    n_rows : ndarray of shape (n_types,)
+    active : ndarray of shape (n_types, n_experts)
+        Rows of each type in which each expert is active.
+    """
+
+    share: Array
+    n_rows: Array
+    active: Array
+
+    def without_empty(self) -> _Types:
+        """Those that have at least one row."""
+        kept = self.n_rows >= min(1.0, self.n_rows.max())
+        if kept.all():
+            return self
+        return _Types(
+            np.ascontiguousarray(self.share[:, kept]), self.n_rows[kept], self.active[kept]
+        )
+
+
+def _best_candidate(train: _Counted, test: _Counted, most_types: int) -> tuple[CodePrior, float]:
     """Of all candidates, fitted to `train`, the one under which `test` is likeliest, and how."""
     rng = np.random.default_rng(0)
     plain = CodePrior.independent(train.frequencies)
@@ -200,52 +280,44 @@ def _em(prior: CodePrior, counted: _Counted, n_iter: int, *, edges: bool) -> Cod
     """So many iterations of EM; types without rows are left out."""
     overall = counted.frequencies
     for _ in range(n_iter):
-        share = counted.counts[:, None] * prior.type_probabilities(counted.codes)
-        n_rows = share.sum(axis=0)
-        share = share[:, n_rows >= min(1.0, n_rows.max())]
-        prior = (_forest if edges else _mixture)(counted, share, overall)
+        types = counted.shared_out(prior)[0].without_empty()
+        prior = _forest(counted, types, overall) if edges else _mixture(types, overall)
     return prior
 
 
-def _mixture(counted: _Counted, share: Array, overall: Array) -> CodePrior:
+def _mixture(types: _Types, overall: Array) -> CodePrior:
     """Types whose experts are active independently of each other.
 
     Parameters
     ----------
-    counted : _Counted
-    share : ndarray of shape (n_codes, n_types)
-        Rows of each code that belong to each type.
+    types : _Types
     overall : ndarray of shape (n_experts,)
         Frequencies towards which those of types are shrunk.
     """
-    n_rows = share.sum(axis=0)
-    p = (share.T @ counted.codes + SHRINKAGE * overall) / (n_rows + SHRINKAGE)[:, None]
+    p = (types.active + SHRINKAGE * overall) / (types.n_rows + SHRINKAGE)[:, None]
     row = np.log(np.stack([1 - p, p], axis=-1))
     table = np.repeat(row[:, :, None], 2, axis=2)
-    return CodePrior(np.log(n_rows / n_rows.sum()), np.full(p.shape, ROOT), table)
+    return CodePrior(np.log(types.n_rows / types.n_rows.sum()), np.full(p.shape, ROOT), table)
 
 
 def _forest(
-    counted: _Counted, share: Array, overall: Array, price: float = EDGE_PRICE
+    counted: _Counted, types: _Types, overall: Array, price: float = EDGE_PRICE
 ) -> CodePrior:
     """Types in each of which the strongest dependences form trees; see `_mixture`.
 
     An edge stands if it gains more than its price, in nats over all rows of the type.
     """
-    plain = _mixture(counted, share, overall)
-    n_experts, n_types = len(overall), share.shape[1]
-    pairs = np.empty((n_types, n_experts, n_experts))
-    for c in range(n_types):
-        members = share[:, c] > NEGLIGIBLE * counted.counts
-        active = counted.codes[members]
-        pairs[c] = (active * share[members, c, None]).T @ active
-    n_rows = share.sum(axis=0)
-    blocks = row_blocks(n_types, n_experts**2)
-    trees = [
-        _chow_liu(pairs[block], n_rows[block], overall, plain.log_table[block], price)
-        for block in blocks
-    ]
-    parent, table = (np.concatenate(parts) for parts in zip(*trees, strict=True))
+    plain, n_experts = _mixture(types, overall), len(overall)
+    parent, table = plain.parent.copy(), plain.log_table.copy()
+    blocks = [*row_blocks(len(parent), n_experts**2, values=PAIR_VALUES)]
+
+    def of_block(block: slice) -> None:
+        pairs = counted.pairs(types, block)
+        parent[block], table[block] = _chow_liu(
+            pairs, types.n_rows[block], overall, table[block], price
+        )
+
+    counted.threads.map(of_block, blocks, len(parent) * n_experts**2)
     return CodePrior(plain.log_weight, parent, table)
 
 
@@ -270,7 +342,10 @@ def _chow_liu(
     parent : ndarray of shape (n_types, n_experts)
     table : ndarray of shape (n_types, n_experts, 2, 2)
     """
-    parent = _heaviest_forests(_dependence(pairs, n_rows, overall) - price)
+    from dynpart.prior import _kernels
+
+    parent = np.empty(table.shape[:2], dtype=np.int64)
+    _kernels.heaviest_forests(pairs, n_rows, overall, SHRINKAGE, price, parent)
     is_child = parent != ROOT
     above = np.where(is_child, parent, 0)
     active = np.diagonal(pairs, axis1=1, axis2=2)
@@ -284,52 +359,6 @@ def _chow_liu(
     shrunk = np.maximum(branch, 0.0) + SHRINKAGE * np.exp(table[:, :, 0])[:, :, None]
     with_edges = np.log(shrunk / shrunk.sum(axis=3, keepdims=True))
     return parent, np.where(is_child[..., None, None], with_edges, table)
-
-
-def _dependence(pairs: Array, n_rows: Array, overall: Array) -> Array:
-    """Nats that an edge between two experts gains over all rows of a type; see `_chow_liu`."""
-    total = (n_rows + SHRINKAGE)[:, None, None]
-    both = pairs + SHRINKAGE * np.outer(overall, overall)
-    single = np.diagonal(pairs, axis1=1, axis2=2) + SHRINKAGE * overall
-    left, right = single[:, :, None], single[:, None, :]
-    gain = np.zeros_like(both)
-    for rows, expected in (  # both active, one of them, none
-        (both, left * right),
-        (left - both, left * (total - right)),
-        (right - both, (total - left) * right),
-        (total - left - right + both, (total - left) * (total - right)),
-    ):
-        found = np.maximum(rows, 0.0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            gain += np.where(found > 0, found * np.log(found * total / expected), 0.0)
-    return gain
-
-
-def _heaviest_forests(gain: Array) -> NDArray[np.int64]:
-    """Parents in forests of largest total gain, without edges that gain nothing (Prim).
-
-    Parameters
-    ----------
-    gain : ndarray of shape (n_types, n_experts, n_experts)
-        Symmetric; the diagonal is not looked at.
-
-    Returns
-    -------
-    ndarray of shape (n_types, n_experts)
-    """
-    n_types, n_experts, _ = gain.shape
-    every = np.arange(n_types)
-    parent = np.full((n_types, n_experts), ROOT)
-    link = parent.copy()
-    best = np.zeros((n_types, n_experts))
-    for _ in range(n_experts):
-        k = best.argmax(axis=1)
-        parent[every, k] = link[every, k]
-        best[every, k] = -np.inf  # it has a place now
-        better = (gain[every, k] > best) & (best > -np.inf)
-        best = np.where(better, gain[every, k], best)
-        link = np.where(better, k[:, None], link)
-    return parent
 
 
 def _with_more_types(
