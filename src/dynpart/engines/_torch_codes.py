@@ -166,8 +166,11 @@ def best_start(
     """
     n_payable = len(rule.cost)
     order, log_likelihood = pursue_from(0)
+    n_starts = min(rule.n_starts, n_payable)
+    if n_starts == 1:  # perhaps recorded, when nothing can be brought to the device
+        return order, log_likelihood
     charges = rule.charges.like(order)
-    for place in range(1, min(rule.n_starts, n_payable)):
+    for place in range(1, n_starts):
         best = TorchCodes(order, log_likelihood, n_payable, False)
         best = best.or_better(TorchCodes(*pursue_from(place), n_payable, False), charges)
         order, log_likelihood = best.members, best.log_likelihood
