@@ -126,8 +126,7 @@ def begun_alone(
     """The codes, or better ones that are found from the expert that is worth most alone."""
     charges = rule.charges.like(order)
     score.compose(torch.full_like(order[:, :1], -1))
-    single = torch.as_tensor(rule.charges.of_experts_alone(), device=order.device)
-    most, begin = (score.gains()[:, : len(single)] + single).max(dim=1)
+    most, begin = worth_alone(score.gains(), rule)
     before = log_likelihood + charges.of_types(order.long()).max(dim=1).values
     tried = most > before + MARGIN
     if not tried.any():
@@ -141,6 +140,21 @@ def begun_alone(
     wide = torch.nn.functional.pad(order, (0, found.shape[1] - order.shape[1]), value=-1)
     chosen = torch.where(better[:, None], found.to(order.dtype), wide)
     return chosen, torch.where(better, score.log_likelihood(), log_likelihood)
+
+
+def worth_alone(scores: Tensor, rule: PursuitRule) -> tuple[Tensor, Tensor]:
+    """The most that an expert is worth alone, given their log-likelihoods, and which one it is."""
+    single = torch.as_tensor(rule.charges.of_experts_alone(), device=scores.device)
+    most, begin = (scores[:, : len(single)] + single).max(dim=1)
+    return most, begin
+
+
+def alone_is_worth_more(
+    scores: Tensor, order: Tensor, log_likelihood: Tensor, rule: PursuitRule
+) -> Tensor:
+    """Whether an expert alone, given their log-likelihoods, is worth more than the code."""
+    values = rule.charges.like(order).of_types(order.long()).max(dim=1).values
+    return worth_alone(scores, rule)[0] > log_likelihood + values + MARGIN
 
 
 def worth(score: HardScore, order: Tensor, types: Tensor, charges: Charges) -> Tensor:

@@ -29,7 +29,7 @@ from dynpart.engines._triton_refine import (
     noted,
     refine_kernel,
 )
-from dynpart.engines._triton_tables import BinaryTables, lane_cost
+from dynpart.engines._triton_tables import BinaryTables, lane_charges, lane_cost
 
 WIDEST = 4096
 """Variables up to which one program can hold a whole row."""
@@ -56,12 +56,7 @@ PROGRAMS_PER_CORE = 64
 
 
 def can_hold(experts: Experts, rule: PursuitRule) -> bool:
-    """Whether these kernels are for such experts; single ones are not worth a compilation.
-
-    They refine without a prior only.
-    """
-    if rule.n_swaps and rule.prior is not None:
-        return False
+    """Whether these kernels are for such experts; single ones are not worth a compilation."""
     if not experts.family.is_binary:
         return False
     n_features = experts.log2_expertise.shape[1]
@@ -323,7 +318,6 @@ def pursue_hard(x: Tensor, tables: BinaryTables, rule: PursuitRule) -> tuple[Ten
     n_experts, n_lanes, device = len(tables.ranks), tables.n_lanes, x.device
     cost = lane_cost(rule, n_lanes, device)
     gains = torch.empty((n_rows, n_lanes), dtype=torch.float64, device=device)
-    lanes, blocks = min(LANES, n_lanes), triton.cdiv(n_rows, ROWS)
     warps = max(1, n_lanes // LANES)
     n_programs = min(n_rows, max(1, _warps_at_once(device) // warps))
     size = 8 * triton.cdiv(n_features, 8)
@@ -343,37 +337,53 @@ def pursue_hard(x: Tensor, tables: BinaryTables, rule: PursuitRule) -> tuple[Ten
     limits = int(rule.min_active), int(rule.max_active), MARGIN
     n_slots = triton.next_power_of_2(rule.max_active)
     kept = torch.empty((n_programs, n_slots), dtype=torch.int32, device=device)
-
-    def fill_gains(members: Tensor, counts: Tensor, n_owners: int) -> None:
-        gains_kernel[(blocks, n_lanes // lanes, max(1, n_owners))](
-            x, members, counts, tables.density, tables.ranks, tables.by_variable,
-            tables.ranks_by_variable, gains, n_rows, n_features, n_experts, n_lanes,
-            ALONE=n_owners > 0, ROWS=ROWS, LANES=lanes, WIDTH=WIDTH, num_warps=8,
-        )  # fmt: skip
+    charges = lane_charges(rule, n_lanes, device) if rule.n_swaps else ()
 
     def pursue_from(place: int) -> tuple[Tensor, Tensor]:
         order, log_likelihood = _empty_codes(n_rows, rule, device)
-        fill_gains(x, x, 0)
+        _fill_gains(gains, x, tables, x, x, 0)
         rows = max(1, 2048 // n_lanes)
         first_kernel[(triton.cdiv(n_rows, rows),)](
             gains, cost, order, n_rows, rule.max_active, place, ROWS=rows, LANES=n_lanes
         )
-        fill_gains(*rows_by_expert(order[:, :1], n_experts), n_experts)
+        _fill_gains(gains, x, tables, *rows_by_expert(order[:, :1], n_experts), n_experts)
         hard_kernel[(n_programs,)](
             x, gains, cost, *model, held_ranks, scratch[0], *lists, order, log_likelihood,
             n_rows, n_features, n_experts, n_programs, size, *limits, KEEP=rule.n_swaps > 0,
             **kind,
         )  # fmt: skip
         if rule.n_swaps:
+            gains.copy_(torch.where(cost < torch.inf, gains + cost, -torch.inf))
             refine_kernel[(n_programs,)](
-                x, gains, cost, *model, scratch[0].view(torch.int32), *lists, kept, order,
+                x, gains, *charges, *model, scratch[0].view(torch.int32), *lists, kept, order,
                 log_likelihood, n_rows, n_features, n_experts, n_programs, size,
                 int(rule.n_swaps), *limits,
-                FORMULA=False, GAUSSIAN=False, SLOTS=n_slots, **kind | {"BLOCK": REFINE_BLOCK},
+                FORMULA=False, GAUSSIAN=False, SLOTS=n_slots, JOINT=rule.prior is not None,
+                TYPES=len(charges[0]), **kind | {"BLOCK": REFINE_BLOCK},
             )  # fmt: skip
         return order, log_likelihood
 
     return best_start(pursue_from, rule)
+
+
+def scores_alone(x: Tensor, tables: BinaryTables) -> Tensor:
+    """Log-likelihoods of rows under every expert alone, shape (n_rows, n_lanes)."""
+    gains = torch.empty((len(x), tables.n_lanes), dtype=torch.float64, device=x.device)
+    _fill_gains(gains, x, tables, x, x, 0)
+    return gains
+
+
+def _fill_gains(
+    gains: Tensor, x: Tensor, tables: BinaryTables, members: Tensor, counts: Tensor, n_owners: int
+) -> None:
+    """Gains of all experts over the first one, listed by owner; over nobody if there are none."""
+    (n_rows, n_features), n_lanes, n_experts = x.shape, tables.n_lanes, len(tables.ranks)
+    lanes, blocks = min(LANES, n_lanes), triton.cdiv(n_rows, ROWS)
+    gains_kernel[(blocks, n_lanes // lanes, max(1, n_owners))](
+        x, members, counts, tables.density, tables.ranks, tables.by_variable,
+        tables.ranks_by_variable, gains, n_rows, n_features, n_experts, n_lanes,
+        ALONE=n_owners > 0, ROWS=ROWS, LANES=lanes, WIDTH=WIDTH, num_warps=8,
+    )  # fmt: skip
 
 
 def pursue_smoothed(x: Tensor, tables: BinaryTables, rule: PursuitRule) -> tuple[Tensor, Tensor]:

@@ -22,7 +22,7 @@ from dynpart.engines._contract import MARGIN, PursuitRule
 from dynpart.engines._triton_codes import CHUNK as LISTED
 from dynpart.engines._triton_codes import list_kernel
 from dynpart.engines._triton_refine import REFINE_BLOCK, can_list, entry_layout, refine_kernel
-from dynpart.engines._triton_tables import LANES, Tables, lane_cost, log_density
+from dynpart.engines._triton_tables import LANES, Tables, lane_charges, lane_cost, log_density
 
 SPLIT = 128
 """Variables whose terms are added in float32."""
@@ -419,9 +419,9 @@ class KernelScore:
         """
         tables, device = self.tables, x.device
         (n_rows, n_experts), n_features, n_lanes = self.shape, self.n_features, tables.n_lanes
-        cost = lane_cost(rule, n_lanes, device)
+        charges = lane_charges(rule, n_lanes, device)
         self.compose(order)
-        gains = self._gains_of_lanes() - cost
+        gains = self._gains_of_lanes()
         active = torch.where(order < 0, order[:, :1], order).long()
         gains.scatter_(1, active, -torch.inf)
         pad = (0, rule.max_active - order.shape[1])
@@ -434,13 +434,14 @@ class KernelScore:
         kept = torch.empty((n_programs, n_slots), dtype=torch.int32, device=device)
         # Which variables are agreed on is asked of tables alone; the ranks stand in for it here.
         refine_kernel[(n_programs,)](
-            x, gains, cost, tables.parameters, tables.ranks, tables.ranks,
+            x, gains, *charges, tables.parameters, tables.ranks, tables.ranks,
             tables.parameters_by_variable, tables.ranks_by_variable, scratch[0].view(torch.int32),
             scratch[1].view(torch.uint32), scratch[2:], kept, order, log_likelihood,
             n_rows, n_features, n_experts, n_programs, size, int(rule.n_swaps),
             int(rule.min_active), rule.max_active, MARGIN,
             FORMULA=True, GAUSSIAN=tables.gaussian, CHUNK=REFINE_CHUNK, LANES=n_lanes,
-            BLOCK=REFINE_BLOCK * REFINE_WARPS, SLOTS=n_slots, num_warps=REFINE_WARPS,
+            BLOCK=REFINE_BLOCK * REFINE_WARPS, SLOTS=n_slots, JOINT=rule.prior is not None,
+            TYPES=len(charges[0]), num_warps=REFINE_WARPS,
             **entry_layout(n_experts),
         )  # fmt: skip
         return order, log_likelihood

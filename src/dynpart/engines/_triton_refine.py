@@ -11,6 +11,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from dynpart.engines._contract import NEARLY
 from dynpart.engines._triton_tables import log_density
 
 ENTRY_BITS = 32
@@ -25,6 +26,11 @@ BACKGROUND_JOINS = tl.constexpr(2)
 BACKGROUND_LEAVES = tl.constexpr(3)
 STOP = tl.constexpr(4)
 """What the refinement of a row does next."""
+SETTLES = tl.constexpr(0)
+AS_ANOTHER_TYPE = tl.constexpr(1)
+FREELY_AGAIN = tl.constexpr(2)
+"""Which search of a row is under way; the last two where rows have types."""
+NEARLY_AS_GOOD = tl.constexpr(NEARLY)
 
 
 def can_list(n_names: int, n_experts: int) -> bool:
@@ -169,20 +175,59 @@ def find_holders(
 
 
 @triton.jit
-def charge(codes, cost, slots, max_active):
-    """Costs of the experts of a code."""
-    code = tl.load(codes + slots, mask=slots < max_active, other=-1)
-    return tl.sum(tl.load(cost + code, mask=code >= 0, other=0.0), axis=0)
+def number(values, place, places):
+    """values[place], of a block of values in registers."""
+    return tl.sum(tl.where(places == place, values, 0.0), axis=0)
+
+
+@triton.jit
+def saved_by(k, kind, parent, bond, LANES: tl.constexpr):
+    """Nats that each expert costs less in rows of this type while expert k is active."""
+    lane = tl.arange(0, LANES)
+    here = kind * LANES
+    theirs = tl.load(bond + here + lane)
+    saved = tl.where(tl.load(parent + here + lane) == k, theirs, 0.0)
+    return saved + tl.where(lane == tl.load(parent + here + k), tl.load(bond + here + k), 0.0)
+
+
+@triton.jit
+def costs_of(codes, n_active, kind, cost, parent, bond, JOINT: tl.constexpr, LANES: tl.constexpr):
+    """What it costs each expert to enter a code, or to stay in it, in rows of this type."""
+    costs = tl.load(cost + kind * LANES + tl.arange(0, LANES))
+    if JOINT:
+        for slot in range(n_active):
+            costs -= saved_by(tl.load(codes + slot), kind, parent, bond, LANES)
+    return costs
+
+
+@triton.jit
+def values_of(
+    codes, n_active, constant, cost, parent, bond,
+    JOINT: tl.constexpr, TYPES: tl.constexpr, LANES: tl.constexpr,
+):  # fmt: skip
+    """What the objective has of a code beyond log P(x | h), in each type."""
+    kinds = tl.arange(0, TYPES)
+    value = tl.load(constant + kinds)
+    for slot in range(n_active):
+        k = tl.load(codes + slot)
+        value -= tl.load(cost + kinds * LANES + k)
+        if JOINT:
+            above = tl.load(parent + kinds * LANES + k)
+            both = tl.load(bond + kinds * LANES + k)
+            for other in range(n_active):
+                value += tl.where(above == tl.load(codes + other), both, 0.0)
+    return value
 
 
 @triton.jit
 def put_weakest_first(
-    mine, codes, cost, density, n_active, n_wanted, margin, holders, n_features, n_experts,
+    mine, codes, costs, density, n_active, n_wanted, margin, holders, n_features, n_experts,
     max_active,
     FORMULA: tl.constexpr, GAUSSIAN: tl.constexpr, CHUNK: tl.constexpr, SLOTS: tl.constexpr,
+    LANES: tl.constexpr,
 ):  # fmt: skip
     """Move the experts to the front that earn least, in order; `holders` are known."""
-    part, slots = tl.arange(0, CHUNK), tl.arange(0, SLOTS)
+    part, slots, lane = tl.arange(0, CHUNK), tl.arange(0, SLOTS), tl.arange(0, LANES)
     code = tl.load(codes + slots, mask=slots < max_active, other=-1)
     plane = n_experts * n_features
     earned = tl.zeros([SLOTS], tl.float64)
@@ -200,7 +245,9 @@ def put_weakest_first(
             k = tl.sum(tl.where(slots == slot, code, 0), axis=0)
             its = tl.sum(tl.where(owned & (owner == k), more, 0.0).to(tl.float64), axis=0)
             earned += tl.where(slots == slot, its, 0.0)
-    earned -= tl.load(cost + code, mask=code >= 0, other=0.0)
+    for slot in range(n_active):
+        k = tl.sum(tl.where(slots == slot, code, 0), axis=0)
+        earned -= tl.where(slots == slot, number(costs, k, lane), 0.0)
     earned = tl.where(code >= 0, earned, float("inf"))
     place = SLOTS + slots
     for front in range(n_wanted):
@@ -217,12 +264,12 @@ def put_weakest_first(
 
 @triton.jit
 def refine_kernel(
-    x, gains, cost, density, ranks, agreed, by_variable, ranks_by_variable, holders, entries,
-    numbers, kept, order, log_likelihood,
+    x, gains, constant, cost, parent, bond, density, ranks, agreed, by_variable,
+    ranks_by_variable, holders, entries, numbers, kept, order, log_likelihood,
     n_rows, n_features, n_experts, n_programs, size, n_swaps, min_active, max_active, margin,
     FORMULA: tl.constexpr, GAUSSIAN: tl.constexpr, CHUNK: tl.constexpr, LANES: tl.constexpr,
-    BLOCK: tl.constexpr, SLOTS: tl.constexpr, VARIABLE_BITS: tl.constexpr,
-    RANK_BITS: tl.constexpr,
+    BLOCK: tl.constexpr, SLOTS: tl.constexpr, JOINT: tl.constexpr, TYPES: tl.constexpr,
+    VARIABLE_BITS: tl.constexpr, RANK_BITS: tl.constexpr,
 ):  # fmt: skip
     """Exchange, drop and add experts of a code until none should be, a row at a time.
 
@@ -233,11 +280,16 @@ def refine_kernel(
     Without an expert the variables it owns, and no others, fall to their heirs: the gains of all
     experts, which are known over the whole code, change by these alone. Log-densities are looked up
     in tables of both values of a binary variable (`density`, `by_variable`), or computed by the
-    FORMULA of the family from parameters in the same place. `gains` holds the gains over the codes,
-    beyond costs. `kept` has room for the greedy code of every program's row.
+    FORMULA of the family from parameters in the same place. `gains` holds the gains over the codes.
+    `kept` has room for a code of every program's row.
+
+    What a code is charged for (`constant` and so on, see `Charges`) depends on the type of the row,
+    which is that under which the code costs least. A code that has settled settles once more as if
+    the row were of the second best type, and then freely, if that type is nearly as good.
     """
     program = tl.program_id(0)
     lane, part, slots = tl.arange(0, LANES), tl.arange(0, CHUNK), tl.arange(0, SLOTS)
+    kinds = tl.arange(0, TYPES)
     holders += program * size
     entries += program * size
     numbers += program * 2 * size
@@ -250,8 +302,11 @@ def refine_kernel(
         greedy = tl.load(codes + slots, mask=slots < max_active, other=-1)
         tl.store(kept + slots, greedy)
         n_greedy = tl.sum((greedy >= 0).to(tl.int32), axis=0)
-        greedy_worth = tl.load(log_likelihood + row) - charge(codes, cost, slots, max_active)
         n_active = n_greedy
+        suits = values_of(codes, n_active, constant, cost, parent, bond, JOINT, TYPES, LANES)
+        most_value, kind = tl.max(suits, axis=0, return_indices=True)
+        costs = costs_of(codes, n_active, kind, cost, parent, bond, JOINT, LANES)
+        greedy_worth = tl.load(log_likelihood + row) + most_value
         gain = tl.load(gains + row * LANES + lane)
         fresh = 1
         guide = -1
@@ -261,6 +316,9 @@ def refine_kernel(
         )  # fmt: skip
         action = 0 + BACKGROUND_JOINS
         falls_back = 0
+        search = 0 + SETTLES
+        settled_worth = greedy_worth
+        settled_total = tl.load(log_likelihood + row)
         seat = 0
         n_unchanged = 0
         n_left = (n_active + 2) // 3
@@ -287,7 +345,6 @@ def refine_kernel(
                     mine, entries, numbers, size, n_listed, by_variable, ranks_by_variable,
                     n_features, FORMULA, GAUSSIAN, LANES, BLOCK, VARIABLE_BITS, RANK_BITS,
                 )  # fmt: skip
-                gain -= tl.load(cost + lane)
                 for slot in range(n_active):
                     gain = tl.where(lane == tl.load(codes + slot), -float("inf"), gain)
                 fresh += 1
@@ -305,7 +362,7 @@ def refine_kernel(
                 guide = background
                 changed = 1
             else:
-                joins = tl.argmax(gain, axis=0)
+                joins = tl.argmax(gain - costs, axis=0)
                 tl.debug_barrier()
                 tl.store(codes + n_active, joins)
                 n_active += 1
@@ -343,9 +400,13 @@ def refine_kernel(
                     n_features, FORMULA, GAUSSIAN, LANES, BLOCK, VARIABLE_BITS, RANK_BITS,
                 )  # fmt: skip
                 if action == CHECK:
-                    own = tl.sum(earned, axis=0) - tl.load(cost + out)
+                    own = tl.sum(earned, axis=0)
                     without = tl.where(lane == out, own, without)
-                    best, k = tl.max(without, axis=0, return_indices=True)
+                    own -= number(costs, out, lane)
+                    alone = costs
+                    if JOINT:
+                        alone = costs + saved_by(out, kind, parent, bond, LANES)
+                    best, k = tl.max(without - alone, axis=0, return_indices=True)
                     if (n_active > min_active) & (best <= margin):
                         # The last expert moves to the free seat, and is looked at next.
                         n_active -= 1
@@ -400,6 +461,19 @@ def refine_kernel(
                     n_features, FORMULA, GAUSSIAN, LANES, BLOCK, VARIABLE_BITS, RANK_BITS,
                 )  # fmt: skip
                 gain = tl.where(lane == joins, -float("inf"), gain)
+            if JOINT:
+                recoded = (changed > 0) & (out != background) & (joins != background)
+                if recoded:
+                    tl.debug_barrier()
+                    suits = values_of(
+                        codes, n_active, constant, cost, parent, bond, JOINT, TYPES, LANES
+                    )
+                    most_value, suited = tl.max(suits, axis=0, return_indices=True)
+                    better = most_value > number(suits, kind, kinds) + margin
+                    if better & (search != AS_ANOTHER_TYPE):
+                        kind = suited
+                        n_unchanged = 0
+                    costs = costs_of(codes, n_active, kind, cost, parent, bond, JOINT, LANES)
             if changed > 0:
                 find_holders(
                     mine, codes, n_active, guide, ranks, agreed, holders, n_features, n_experts,
@@ -407,8 +481,8 @@ def refine_kernel(
                 )  # fmt: skip
             if action == BACKGROUND_JOINS:
                 put_weakest_first(
-                    mine, codes, cost, density, n_active, n_left, margin, holders, n_features,
-                    n_experts, max_active, FORMULA, GAUSSIAN, CHUNK, SLOTS,
+                    mine, codes, costs, density, n_active, n_left, margin, holders, n_features,
+                    n_experts, max_active, FORMULA, GAUSSIAN, CHUNK, SLOTS, LANES,
                 )  # fmt: skip
             elif action == BACKGROUND_LEAVES:
                 n_left = n_swaps * n_active
@@ -418,7 +492,7 @@ def refine_kernel(
                 seat = tl.where(seat < n_active, seat, 0)
                 action = 0 + CHECK
                 n_left -= 1
-            elif (n_active < max_active) & (tl.max(gain, axis=0) > margin):
+            elif (n_active < max_active) & (tl.max(gain - costs, axis=0) > margin):
                 action = 0 + ADD
             elif guide >= 0:
                 action = 0 + BACKGROUND_LEAVES
@@ -435,7 +509,12 @@ def refine_kernel(
                     )
                     sums += owned.to(tl.float64)
                 total = tl.sum(sums, axis=0)
-                found = total - charge(codes, cost, slots, max_active)
+                if not JOINT:
+                    suits = values_of(
+                        codes, n_active, constant, cost, parent, bond, JOINT, TYPES, LANES
+                    )
+                found = total + number(suits, kind, kinds)
+                again = 0
                 if (falls_back == 0) & (found < greedy_worth - margin):
                     falls_back += 1
                     tl.debug_barrier()
@@ -446,11 +525,42 @@ def refine_kernel(
                         n_experts, FORMULA, CHUNK,
                     )  # fmt: skip
                     fresh = 0
+                    suits = values_of(
+                        codes, n_active, constant, cost, parent, bond, JOINT, TYPES, LANES
+                    )
+                    kind = tl.argmax(suits, axis=0)
+                    again = 1
+                elif search == FREELY_AGAIN:
+                    if found <= settled_worth + margin:
+                        tl.store(codes + slots, tl.load(kept + slots), mask=slots < max_active)
+                        total = settled_total
+                elif search == AS_ANOTHER_TYPE:
+                    now = tl.load(codes + slots, mask=slots < max_active, other=-1)
+                    if tl.sum((now != tl.load(kept + slots)).to(tl.int32), axis=0) > 0:
+                        search = 0 + FREELY_AGAIN
+                        kind = tl.argmax(suits, axis=0)
+                        again = 1
+                else:
+                    second, other = tl.max(
+                        tl.where(kinds == kind, -float("inf"), suits), axis=0, return_indices=True
+                    )
+                    if second >= number(suits, kind, kinds) - NEARLY_AS_GOOD:
+                        tl.debug_barrier()
+                        now = tl.load(codes + slots, mask=slots < max_active, other=-1)
+                        tl.store(kept + slots, now)
+                        settled_worth = found
+                        settled_total = total
+                        search = 0 + AS_ANOTHER_TYPE
+                        kind = other
+                        falls_back = 1
+                        again = 1
+                action = 0 + STOP
+                if again > 0:
+                    tl.debug_barrier()
+                    costs = costs_of(codes, n_active, kind, cost, parent, bond, JOINT, LANES)
                     seat = 0
                     n_unchanged = 0
                     n_left = n_swaps * n_active - 1
                     action = 0 + CHECK
-                else:
-                    action = 0 + STOP
         tl.store(log_likelihood + row, total)
         tl.debug_barrier()

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 import triton
 import triton.language as tl
@@ -282,3 +283,33 @@ def lane_cost(rule: PursuitRule, n_lanes: int, device: Any) -> Tensor:
     payable = rule.cost
     cost[: len(payable)] = torch.as_tensor(payable) if payable.any() else 0.0
     return cost
+
+
+def lane_charges(rule: PursuitRule, n_lanes: int, device: Any) -> tuple[Tensor, ...]:
+    """What codes are charged for, as `refine_kernel` reads it: by type and lane.
+
+    There are as many types as a power of two; those that only fill up suit no code.
+
+    Returns
+    -------
+    constant : Tensor of shape (n_types,)
+    cost, parent, bond : Tensor of shape (n_types, n_lanes)
+    """
+    n_experts = len(rule.cost)
+    if rule.prior is None:  # perhaps recorded, when nothing can be brought to the device
+        lanes = lane_cost(rule, n_lanes, device).expand(2, -1).contiguous()
+        no_parent = torch.full((2, n_lanes), n_experts, dtype=torch.int32, device=device)
+        first = torch.zeros(2, dtype=torch.float64, device=device)
+        first[1] = -torch.inf
+        return first, lanes, no_parent, torch.zeros_like(lanes)
+    charges = rule.charges
+    n_types = max(2, triton.next_power_of_2(charges.n_types))
+    known = slice(charges.n_types), slice(n_experts)
+    constant = np.full(n_types, -np.inf)
+    cost, bond = np.full((n_types, n_lanes), np.inf), np.zeros((n_types, n_lanes))
+    parent = np.full((n_types, n_lanes), n_experts, dtype=np.int32)
+    cost[:, :n_experts] = 0.0  # of types that fill up too: no infinity must meet another
+    constant[known[0]], cost[known] = charges.constant, charges.cost[:, :-1]
+    parent[known], bond[known] = charges.parent[:, :-1], charges.bond[:, :-1]
+    parts = (constant, cost, parent, bond)
+    return tuple(torch.as_tensor(part, device=device) for part in parts)

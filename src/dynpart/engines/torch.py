@@ -44,6 +44,7 @@ from dynpart.engines._torch_pursuit import (
     HardScore,
     PlainHard,
     PlainSmoothed,
+    alone_is_worth_more,
     begun_alone,
     greedy,
     levels,
@@ -395,7 +396,7 @@ def _kernel_pursuit(experts: Experts, rule: PursuitRule) -> Pursue:
     binary = _triton_binary.can_hold(experts, rule)
     if binary:
         binary_tables = BinaryTables.of(experts, smoothed=rule.smoothed)
-    if rule.prune or not binary:
+    if rule.prune or rule.tries_experts_alone or not binary:
         tables = Tables.of(experts, smoothed=rule.smoothed)
 
     def of_binary(x: Tensor) -> tuple[Tensor, Tensor]:
@@ -403,6 +404,13 @@ def _kernel_pursuit(experts: Experts, rule: PursuitRule) -> Pursue:
         if rule.smoothed:
             return _triton_binary.pursue_smoothed(x, binary_tables, rule)
         order, log_likelihood = _triton_binary.pursue_hard(x, binary_tables, rule)
+        if rule.tries_experts_alone:
+            alone = _triton_binary.scores_alone(x, binary_tables)
+            tried = alone_is_worth_more(alone, order, log_likelihood, rule).nonzero()[:, 0]
+            if len(tried):
+                hard = KernelScore(x[tried].T.contiguous(), tables, smoothed=False)
+                found, its = begun_alone(hard, order[tried], log_likelihood[tried], rule)
+                order[tried], log_likelihood[tried] = found.int(), its
         if not rule.prune:
             return order, log_likelihood
         hard = KernelScore(x.T.contiguous(), tables, smoothed=False)
@@ -423,7 +431,7 @@ def _kernel_pursuit(experts: Experts, rule: PursuitRule) -> Pursue:
             log_likelihood = hard.log_likelihood()
             if not rule.n_swaps:
                 return order, log_likelihood
-            if rule.prior is None and hard.can_refine():
+            if hard.can_refine():
                 return hard.refined(x, order, log_likelihood, rule)
             order = refined(hard, order.long(), rule)
             hard.compose(order)
