@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dynpart.prior import _fitting, _kernels
+from dynpart.prior._code_prior import MANY_SCORES
 from tests.effort import examples
 from tests.test_prior import random_prior
 
@@ -32,6 +33,15 @@ def test_rows_are_shared_out_by_how_probable_types_are(seed, n_experts, n_types)
     heavy = np.where(share > _fitting.NEGLIGIBLE * counted.counts[:, None], share, 0.0)
     expected = np.einsum("nc,ni,nj->cij", heavy, counted.codes, counted.codes)
     np.testing.assert_allclose(pairs, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_many_codes_are_as_probable_as_few():
+    rng = np.random.default_rng(1)
+    prior = random_prior(rng, 8, 30)
+    codes = rng.random((4000, 30)) < 0.2
+    few = np.concatenate([prior.log_prob(codes[i : i + 100]) for i in range(0, 4000, 100)])
+    assert len(codes) * prior.n_types >= MANY_SCORES > 100 * prior.n_types
+    np.testing.assert_allclose(prior.log_prob(codes), few, rtol=1e-10)
 
 
 def test_blocks_and_threads_change_nothing_but_rounding(monkeypatch):

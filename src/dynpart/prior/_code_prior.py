@@ -18,6 +18,8 @@ from dynpart.arrays import as_float64, like, namespace, row_blocks, to_numpy
 
 Array = NDArray[np.float64]
 
+MANY_SCORES = 1 << 14
+"""Scores (codes x types) that are worth compiled code."""
 ROOT = -1
 """Parent of an expert that depends on no other."""
 
@@ -167,6 +169,13 @@ class CodePrior:
     def log_prob(self, H: Any) -> Array:
         """Log P(h) of codes, summed over types, shape (n_rows,)."""
         xp = namespace(self.log_table)
+        if xp is np and len(H) * self.n_types >= MANY_SCORES:
+            from dynpart.prior import _kernels  # with Numba, which a few codes can do without
+
+            found = np.empty(len(H))
+            lists = _kernels.code_lists(np.asarray(H))
+            _kernels.log_probabilities(*lists, _kernels.prior_tables(self), found)
+            return found
         blocks = [
             _log_sum_exp(self.log_joint(H[block]))
             for block in row_blocks(len(H), self.n_types + self.n_experts)

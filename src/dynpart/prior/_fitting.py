@@ -182,9 +182,9 @@ class _Counted:
     @cached_property
     def lists(self) -> tuple[NDArray[np.int64], NDArray[np.int32], Array]:
         """Where the experts of each code begin, the active experts of all codes, and counts."""
-        row, expert = np.nonzero(self.codes)
-        start = np.searchsorted(row, np.arange(len(self.codes) + 1))
-        return start, expert.astype(np.int32), self.counts
+        from dynpart.prior import _kernels
+
+        return *_kernels.code_lists(self.codes), self.counts
 
     def shared_out(self, prior: CodePrior) -> tuple[_Types, float]:
         """The rows of each type under the prior, and the sum of log P(h) over all rows."""

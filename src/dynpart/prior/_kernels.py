@@ -35,24 +35,12 @@ def shares_of_types(start, experts, counts, tables, share, n_rows, active):
     active : ndarray of shape (n_types, n_experts)
         Zeros, to which the rows of each type are added in which an expert is active.
     """
-    constant, single, linked, parent, pair = tables
     n_types, n_experts = active.shape
     is_active, score = np.zeros(n_experts + 1), np.empty(n_types)
     total = 0.0
     for i in range(len(counts)):
         code = experts[start[i] : start[i + 1]]
-        score[:] = constant
-        for k in code:
-            for c in range(n_types):
-                score[c] += single[k, c]
-        if linked:
-            for k in code:
-                is_active[k] = 1.0
-            for k in code:
-                for c in range(n_types):
-                    score[c] += pair[k, c] * is_active[parent[k, c]]
-            for k in code:
-                is_active[k] = 0.0
+        score_types(code, tables, is_active, score)
         total += counts[i] * _shared_out(score, counts[i], share[i])
         for c in range(n_types):
             if share[i, c] > 0:
@@ -60,6 +48,37 @@ def shares_of_types(start, experts, counts, tables, share, n_rows, active):
                 for k in code:
                     active[c, k] += share[i, c]
     return total
+
+
+@compiled
+def log_probabilities(start, experts, tables, found):
+    """Log P(h) of codes, filled into `found`; see `shares_of_types`."""
+    single = tables[1]
+    is_active = np.zeros(len(single) + 1)
+    score, share = np.empty(single.shape[1]), np.empty(single.shape[1])
+    for i in range(len(found)):
+        score_types(experts[start[i] : start[i + 1]], tables, is_active, score)
+        found[i] = _shared_out(score, 1.0, share)
+
+
+@in_place
+def score_types(code, tables, is_active, score):
+    """Log w_c + log P_c(h) of a code; `is_active` is all zeros, and left so."""
+    constant, single, linked, parent, pair = tables
+    n_types = len(score)
+    for c in range(n_types):
+        score[c] = constant[c]
+    for k in code:
+        for c in range(n_types):
+            score[c] += single[k, c]
+    if linked:
+        for k in code:
+            is_active[k] = 1.0
+        for k in code:
+            for c in range(n_types):
+                score[c] += pair[k, c] * is_active[parent[k, c]]
+        for k in code:
+            is_active[k] = 0.0
 
 
 @in_place
@@ -154,6 +173,12 @@ def heaviest_forests(pairs, n_rows, overall, shrinkage, price, parent):
 @inlined
 def _x_log_x(x):
     return x * np.log(x) if x > 0 else 0.0
+
+
+def code_lists(codes):
+    """Where in the list of active experts those of each code begin, and the list."""
+    row, expert = np.nonzero(codes)
+    return np.searchsorted(row, np.arange(len(codes) + 1)), expert.astype(np.int32)
 
 
 def prior_tables(prior):
