@@ -205,8 +205,8 @@ def fits(rows: Tensor, coded: Tensor, *, large: bool, folder: str | None) -> lis
         print(f"{what}: {took:.4f} s", flush=True)
 
     host = to_numpy(rows)
-    add("fit, max_iter=10", lambda: fit(rows, max_iter=10), 15, "0.1 s")
-    add("fit, max_iter=10, at most 12 active", lambda: fit(rows, max_iter=10, max_active=12), 15)
+    add("fit, max_iter=10", lambda: fit(rows, max_iter=10), 5, "0.1 s")
+    add("fit, max_iter=10, at most 12 active", lambda: fit(rows, max_iter=10, max_active=12), 5)
     add("fit, 30 iterations", lambda: fit(rows), repeats=3)
     add("fit, max_iter=10, from NumPy", lambda: fit(host, max_iter=10, device="cuda"), repeats=3)
     model = fit(rows, max_active=12)

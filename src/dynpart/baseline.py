@@ -15,6 +15,9 @@ from dynpart.engines import Engine, Experts, PursuitRule
 from dynpart.prior import CodePrior
 from dynpart.pursuits import pursue
 
+ENOUGH_ROWS = 10_000
+"""Rows that are encoded once more, at most."""
+
 
 @dataclass(frozen=True)
 class Baseline:
@@ -27,7 +30,7 @@ class Baseline:
     columns : float
         Mean log-likelihood of the same rows if every column stood for itself.
     n_rows : int
-        Rows, each counted as often as it weighs: all training rows, or 10,000 of them.
+        Rows, each counted as often as it weighs: all training rows, or many thousands of them.
     """
 
     nats: float
@@ -60,7 +63,7 @@ def beside_columns(
     n_rows : int
     codes : Codes
         Of these rows, to which the prior was fitted; with a prior that has a say in the search rows
-        are encoded once more, as they will be from now on.
+        are encoded once more, as they will be from now on, 10,000 at most.
     experts : Experts
     encoding : Encoding
         How rows are encoded.
@@ -72,6 +75,8 @@ def beside_columns(
     -------
     Baseline
     """
+    if encoding.is_joint and n_rows > ENOUGH_ROWS:
+        rows, n_rows = engine.take(rows, np.arange(ENOUGH_ROWS)), ENOUGH_ROWS
     family = experts.family.like(np.empty(0))
     alone = Experts(family, usual, np.zeros((1, usual.shape[2]))).like(experts.eta)
     by_columns = engine.pursue(rows, alone, PursuitRule(1, 1, np.zeros(1)))

@@ -182,7 +182,7 @@ class DynamicPartitionModel(CountedModel):
     expertise_ : ndarray of shape (n_experts, n_features)
         Levels of expertise. Only their order and ratios within a variable matter.
     activation_probabilities_ : ndarray of shape (n_experts,)
-        How often each expert is active in the training rows, in 10,000 of them if there are more,
+        How often each expert is active in the training rows, in 20,000 of them if there are more,
         encoded as the parameters said at that time; see :meth:`recount`.
     prior_ : CodePrior
         The prior over codes, learnt from the same codes. After :meth:`partial_fit` independent

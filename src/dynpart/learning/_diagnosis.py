@@ -34,7 +34,7 @@ def complaints(
     Parameters
     ----------
     summary : CodeSummary
-        Of training rows as they are encoded: all of them, or 10,000 where there are more.
+        Of training rows as they are encoded: all of them, or 20,000 where there are more.
     experts : Experts
     history : tuple of IterationRecord
     max_active : int

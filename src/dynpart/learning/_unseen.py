@@ -21,7 +21,7 @@ from dynpart.learning._plans import TINY, Plan
 from dynpart.learning._records import IterationRecord
 from dynpart.learning._task import FEWEST_FOR_PRIOR, Task
 from dynpart.neighbourhood import neighbourhood
-from dynpart.prior import ROUGHLY, CodePrior, fit_prior
+from dynpart.prior import MOST_TYPES, ROUGHLY, CodePrior, fit_prior
 from dynpart.pursuits import pursue
 
 Array = NDArray[np.float64]
@@ -144,7 +144,9 @@ def describe_unseen(
             codes = pursue(engine, rows, experts, replace(rule, prior=first))
         active = to_numpy(codes.active(n_experts))
         apart = [together(folds)] if at_once else folds
-        fitted = [_prior_without(active, weight, part) for part in apart]
+        # A mixture is a rival to be beaten fairly; independent columns are far behind.
+        most_types = ROUGHLY if mixture is None else MOST_TYPES
+        fitted = [_prior_without(active, weight, part, most_types) for part in apart]
         priors = fitted * len(folds) if at_once else fitted
     if mixture is not None:
         # Fewer rows would make a mixture worse: those left out must be a small part of all.
@@ -206,10 +208,12 @@ def _weight(codes: Any) -> Array | None:
     return None if codes.weight is None else to_numpy(codes.weight)
 
 
-def _prior_without(active: NDArray, weight: Array | None, left_out: LeftOut) -> CodePrior:
+def _prior_without(
+    active: NDArray, weight: Array | None, left_out: LeftOut, most_types: int
+) -> CodePrior:
     """The prior of codes, of shape (n_rows, n_experts), of all rows but these."""
     rest, amount = left_out.of_others(weight, len(active))
-    return fit_prior(active[rest], amount)
+    return fit_prior(active[rest], amount, most_types)
 
 
 def _log_density(rows: Any, active: NDArray, experts: Experts, prior: CodePrior) -> Array:
