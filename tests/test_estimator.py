@@ -232,7 +232,7 @@ def test_codes_for_reconstruction_reconstruct_better_and_explain_less(grey, bina
 
 
 def test_how_often_experts_are_active_is_counted_in_some_of_many_rows():
-    X = make_bars(3, 12_000, random_state=0)
+    X = make_bars(3, 24_000, random_state=0)
     model = DynamicPartitionModel(6, max_iter=6, random_state=0).fit(X)
     often, found = model.transform(X).mean(axis=0), model.activation_probabilities_
     assert not np.allclose(found, often, atol=1e-4)

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import reduce
+from functools import cache, reduce
 from operator import add
 from typing import Any
 
@@ -396,8 +396,10 @@ def _kernel_pursuit(experts: Experts, rule: PursuitRule) -> Pursue:
     binary = _triton_binary.can_hold(experts, rule)
     if binary:
         binary_tables = BinaryTables.of(experts, smoothed=rule.smoothed)
-    if rule.prune or rule.tries_experts_alone or not binary:
-        tables = Tables.of(experts, smoothed=rule.smoothed)
+
+    @cache
+    def tables() -> Tables:
+        return Tables.of(experts, smoothed=rule.smoothed)
 
     def of_binary(x: Tensor) -> tuple[Tensor, Tensor]:
         x = _prepared(x, experts)
@@ -408,20 +410,20 @@ def _kernel_pursuit(experts: Experts, rule: PursuitRule) -> Pursue:
             alone = _triton_binary.scores_alone(x, binary_tables)
             tried = alone_is_worth_more(alone, order, log_likelihood, rule).nonzero()[:, 0]
             if len(tried):
-                hard = KernelScore(x[tried].T.contiguous(), tables, smoothed=False)
+                hard = KernelScore(x[tried].T.contiguous(), tables(), smoothed=False)
                 found, its = begun_alone(hard, order[tried], log_likelihood[tried], rule)
                 order[tried], log_likelihood[tried] = found.int(), its
         if not rule.prune:
             return order, log_likelihood
-        hard = KernelScore(x.T.contiguous(), tables, smoothed=False)
+        hard = KernelScore(x.T.contiguous(), tables(), smoothed=False)
         return _pruned(order, log_likelihood, hard, rule)
 
     def of_any(x: Tensor) -> tuple[Tensor, Tensor]:
         x = _prepared(x, experts)
         by_variable = x.T.contiguous()
-        hard = KernelScore(by_variable, tables, smoothed=False)
+        hard = KernelScore(by_variable, tables(), smoothed=False)
         if rule.smoothed:
-            order = KernelScore(by_variable, tables, smoothed=True).greedy(rule)
+            order = KernelScore(by_variable, tables(), smoothed=True).greedy(rule)
             hard.compose(order)
             return order, hard.log_likelihood()
 

@@ -1,0 +1,220 @@
+"""Compiled: sums over the codes that one change of a row's code leads to.
+
+Without one of its experts, the variables it owns fall to their heirs, the second best of the active
+experts: what everybody gains over the rest differs from what it gains over the code in these alone.
+So all exchanges together take two passes over experts and variables.
+"""
+
+# mypy: allow-untyped-defs
+from __future__ import annotations
+
+import numpy as np
+
+from dynpart.compiled import compiled, in_place
+
+MOST = 700.0
+"""Largest exponent of a double."""
+
+
+def field_tables(prior):
+    """What a prior adds to the score of a code, as the kernel reads it: experts first, then types.
+
+    Returns
+    -------
+    constant : ndarray of shape (n_types,)
+    single, pair : ndarray of shape (n_experts, n_types)
+    parent : ndarray of shape (n_experts, n_types)
+        That of a root is one more than there are, whom no code has.
+    apart : ndarray of shape (n_experts, n_types)
+        Factor by which the probability of both an expert and its parent falls without their edge.
+    """
+    constant, single, pair = prior.coefficients
+    parent = np.where(prior.parent < 0, prior.n_experts, prior.parent)
+    return (
+        np.ascontiguousarray(constant),
+        np.ascontiguousarray(single.T),
+        np.ascontiguousarray(pair.T),
+        np.ascontiguousarray(parent.T, dtype=np.int64),
+        np.exp(np.clip(-pair.T, -MOST, MOST)),
+    )
+
+
+@compiled
+def sum_neighbours(density, ranks, active, tables, log_density, activation):
+    """Sum P(x | h) P(h) over each row's code and its neighbours.
+
+    Parameters
+    ----------
+    density : ndarray of shape (n_rows, n_experts, n_features)
+        Log-densities of values under experts.
+    ranks : ndarray of shape (n_experts, n_features)
+    active : ndarray of shape (n_rows, n_experts), bool
+    tables : tuple
+        Of `field_tables`.
+    log_density : ndarray of shape (n_rows,)
+        To be filled in.
+    activation : ndarray of shape (n_rows, n_experts)
+        To be filled in: shares of the sum in which each expert is active.
+    """
+    n_experts, n_features = ranks.shape
+    n_types = len(tables[0])
+    holders = (
+        np.empty(n_features, np.int64),
+        np.empty(n_features, np.int64),
+        np.empty(n_features, np.int64),
+        np.empty(n_features, np.int64),
+    )
+    opinions = np.empty(n_features), np.empty(n_features)
+    joint, odds = np.empty(n_types), np.empty((n_experts, n_types))
+    weight, is_active = np.empty(n_types), np.zeros(n_experts + 1, np.bool_)
+    for i in range(len(active)):
+        code = np.flatnonzero(active[i])
+        is_active[:n_experts] = active[i]
+        find_holders(code, ranks, density[i], holders, opinions)
+        gains = np.zeros((len(code) + 1, n_experts))
+        explained = np.empty(len(code) + 1)
+        add_gains(ranks, density[i], is_active, holders, opinions, gains, explained)
+        fill_odds(code, is_active, tables, joint, odds)
+        # Row 0 is the code itself, row 1 + s that without its expert s; the last column stands for
+        # no further expert.
+        values = np.full((len(code) + 1, n_experts + 1), -np.inf)
+        for row in range(len(code) + 1):
+            gone = code[row - 1] if row else -1
+            told = explained[row], gains[row]
+            tell_codes(gone, joint, odds, tables, is_active, told, weight, values[row])
+        if len(code) == 1:
+            values[1, n_experts] = -np.inf  # an empty code is worth nothing
+        log_density[i] = share_out(code, values, activation[i])
+
+
+@in_place
+def find_holders(code, ranks, density, holders, opinions):
+    """Owner's seat and rank, heir's expert and rank, and what both think, of every variable."""
+    seat, best, heir, second = holders
+    own, next_own = opinions
+    n_experts, n_features = ranks.shape
+    for d in range(n_features):
+        seat[d], best[d], heir[d], second[d] = -1, n_experts, -1, n_experts
+        for s in range(len(code)):
+            rank = ranks[code[s], d]
+            if rank < best[d]:
+                heir[d], second[d] = (code[seat[d]] if seat[d] >= 0 else -1), best[d]
+                seat[d], best[d] = s, rank
+            elif rank < second[d]:
+                heir[d], second[d] = code[s], rank
+        own[d] = density[code[seat[d]], d]
+        next_own[d] = density[heir[d], d] if heir[d] >= 0 else 0.0
+
+
+@in_place
+def add_gains(ranks, density, is_active, holders, opinions, gains, explained):
+    """What inactive experts gain over a code, and over it without each of its experts.
+
+    Both `gains` and `explained`, the log-likelihoods of these codes, begin with the whole code.
+    """
+    seat, best, _, second = holders
+    own, next_own = opinions
+    n_experts, n_features = ranks.shape
+    total = 0.0
+    for d in range(n_features):
+        total += own[d]
+    explained[:] = total
+    for d in range(n_features):
+        explained[1 + seat[d]] -= own[d] - next_own[d]
+    for k in range(n_experts):
+        if is_active[k]:
+            continue
+        over_all = 0.0
+        for d in range(n_features):
+            rank = ranks[k, d]
+            if rank < second[d]:
+                now = density[k, d] - own[d] if rank < best[d] else 0.0
+                over_all += now
+                gains[1 + seat[d], k] += density[k, d] - next_own[d] - now
+        gains[0, k] = over_all
+        for row in range(1, len(gains)):
+            gains[row, k] += over_all
+
+
+@in_place
+def fill_odds(code, is_active, tables, joint, odds):
+    """Log w_c + log P_c(h) of a code, and by what factor each expert's entering changes it."""
+    constant, single, pair, parent, _ = tables
+    n_experts, n_types = single.shape
+    for k in range(n_experts):
+        for c in range(n_types):
+            odds[k, c] = single[k, c] + (pair[k, c] if is_active[parent[k, c]] else 0.0)
+    for c in range(n_types):
+        joint[c] = constant[c]
+    # With what its parent adds, each expert of the code is counted once; children add to parents.
+    for k in code:
+        for c in range(n_types):
+            joint[c] += odds[k, c]
+    for k in code:
+        for c in range(n_types):
+            if parent[k, c] < n_experts:
+                odds[parent[k, c], c] += pair[k, c]
+    for k in range(n_experts):
+        for c in range(n_types):
+            odds[k, c] = np.exp(min(max(odds[k, c], -MOST), MOST))
+
+
+@in_place
+def tell_codes(gone, joint, odds, tables, is_active, told, weight, values):
+    """Log P(x | h) P(h) of a code without expert `gone`, and of it with one expert more.
+
+    If `gone` is -1, it is the whole code. `told` is its log-likelihood, and what others gain.
+    """
+    explained, gains = told
+    _, _, _, parent, apart = tables
+    n_experts, n_types = odds.shape
+    most = -np.inf
+    for c in range(n_types):
+        weight[c] = joint[c] - (np.log(odds[gone, c]) if gone >= 0 else 0.0)
+        most = max(most, weight[c])
+    total = 0.0
+    for c in range(n_types):
+        weight[c] = np.exp(weight[c] - most)
+        total += weight[c]
+    values[n_experts] = explained + most + np.log(total)
+    for k in range(n_experts):
+        if is_active[k]:
+            continue
+        chance = 0.0
+        if gone < 0:
+            for c in range(n_types):
+                chance += weight[c] * odds[k, c]
+        else:
+            for c in range(n_types):
+                factor = odds[k, c]
+                if parent[k, c] == gone:
+                    factor *= apart[k, c]
+                if parent[gone, c] == k:
+                    factor *= apart[gone, c]
+                chance += weight[c] * factor
+        values[k] = explained + gains[k] + most + (np.log(chance) if chance > 0 else -np.inf)
+
+
+@in_place
+def share_out(code, values, activation):
+    """Log of the sum of all values, and in which share of it each expert is active."""
+    n_experts = len(activation)
+    most = -np.inf
+    for row in range(len(values)):
+        for k in range(n_experts + 1):
+            most = max(most, values[row, k])
+    activation[:] = 0.0
+    total = 0.0
+    for row in range(len(values)):
+        for k in range(n_experts + 1):
+            value = np.exp(values[row, k] - most)
+            total += value
+            if k < n_experts:
+                activation[k] += value
+            if row > 0:
+                activation[code[row - 1]] += value  # so far, the share without it
+    for k in range(n_experts):
+        activation[k] /= total
+    for k in code:
+        activation[k] = 1.0 - activation[k]
+    return most + np.log(total)

@@ -1,0 +1,92 @@
+"""The neighbourhood of codes: sums over all codes that one change leads to.
+
+A change activates an expert, drops one, or exchanges one for another. Codes far from the best one
+explain a row so much worse that the sum over its neighbours is most of the sum over all codes.
+Where all codes are few, the sum is over all of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynpart.arrays import row_blocks
+from dynpart.engines import Experts
+from dynpart.engines.reference import expert_log_densities
+from dynpart.enumeration import EveryCode, all_codes
+from dynpart.prior import CodePrior
+from dynpart.rows import Rows
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbourhood:
+    """What codes near those of some rows are worth, summed.
+
+    Attributes
+    ----------
+    log_density : ndarray of shape (n_rows,)
+        Log of the sum of P(x | h) P(h) over a row's code and its neighbours, without b(x): a lower
+        bound of log P(x).
+    activation : ndarray of shape (n_rows, n_experts)
+        Share of that sum in which each expert is active.
+    """
+
+    log_density: Array
+    activation: Array
+
+
+def neighbourhood(
+    rows: Rows, active: NDArray[np.bool_], experts: Experts, prior: CodePrior
+) -> Neighbourhood:
+    """Sum over the neighbourhood of each row's code.
+
+    Parameters
+    ----------
+    rows : Rows
+    active : ndarray of shape (n_rows, n_experts), bool
+        Codes, none of which is empty.
+    experts : Experts
+        All in NumPy's arrays.
+    prior : CodePrior
+    """
+    # With Numba, which reading a model does without.
+    from dynpart.neighbourhood._kernels import field_tables, sum_neighbours
+    from dynpart.threads import Threads, allowed_threads
+
+    found = Neighbourhood(np.empty(len(rows)), np.empty(active.shape))
+    ranks, tables = np.ascontiguousarray(experts.ranks), field_tables(prior)
+    threads = Threads(allowed_threads())
+    size = experts.log2_expertise.size
+    for block in row_blocks(len(rows), 4 * size):
+        density, codes = expert_log_densities(rows[block], experts), active[block]
+        log_density, activation = found.log_density[block], found.activation[block]
+
+        def of_part(lo: int, hi: int) -> None:
+            sum_neighbours(
+                density[lo:hi], ranks, codes[lo:hi], tables, log_density[lo:hi], activation[lo:hi]  # noqa: B023
+            )  # fmt: skip
+
+        threads.map_rows(of_part, len(codes), size)
+    return found
+
+
+def all_summed(rows: Rows, experts: Experts, prior: CodePrior) -> Neighbourhood:
+    """The sum over all codes, which must be few: log P(x) and P(h_k = 1 | x) are exact.
+
+    Parameters
+    ----------
+    rows : Rows
+    experts : Experts
+        All in NumPy's arrays, without amplitudes.
+    prior : CodePrior
+    """
+    every = EveryCode.of(experts, all_codes(experts.n_experts))
+    log_density, activation = np.empty(len(rows)), np.empty((len(rows), experts.n_experts))
+    for block in row_blocks(len(rows), every.row_size):
+        log_density[block], posterior = every.summed(rows[block], experts, prior)
+        activation[block] = posterior @ every.codes
+    return Neighbourhood(log_density, np.clip(activation, 0.0, 1.0))
