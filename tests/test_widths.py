@@ -7,7 +7,7 @@ from dynpart import DynamicPartitionModel
 from dynpart.encoding import Encoding
 from dynpart.families import Gaussian
 from dynpart.persistence import load
-from dynpart.widths import Widths
+from dynpart.widths import Scatter, Widths
 
 
 def pictures(seed, n_rows=200):
@@ -78,8 +78,8 @@ def test_a_unit_changes_the_unit_alone():
     sums = rng.random((3, 4, 5)) + np.array([10.0, 0.0, 20.0])[:, None, None]
     mean, data = 0.1 * rng.random((4, 5)), 2 + rng.random(5)
     scale = np.array([1.0, 7.0, 49.0])[:, None, None]
-    found = Widths().of(sums, mean, data, 1.5)
-    other = Widths().of(sums * scale, 7 * mean, 49 * data, 49 * 1.5)
+    found = Widths().of(Scatter.of(sums, mean, data), 1.5)
+    other = Widths().of(Scatter.of(sums * scale, 7 * mean, 49 * data), 49 * 1.5)
     np.testing.assert_allclose(other, 49 * found)
 
 

@@ -8,7 +8,7 @@ column hardly varies. So once codes are known, variances are estimated for given
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -63,8 +63,41 @@ class Widths:
     floor: float = 0.01
     factor: float = 1.0
 
-    def of(self, sums: Array, mean: Array, data: Array, shared: float) -> Array:
-        """Variances of shape (n_experts, n_features).
+    def of(self, scatter: Scatter, shared: float) -> Array:
+        """Variances, where codes are chosen by the variance `shared`."""
+        own = (scatter.squares + self.common * scatter.common) / (scatter.free + self.common)
+        variance = scatter.weight * own + self.data * scatter.data
+        variance /= scatter.weight + self.data
+        return self.factor * np.clip(variance, self.floor * shared, None, out=variance)
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """How values scatter around what experts say about them; all arrays have the same shape.
+
+    Attributes
+    ----------
+    weight : ndarray
+        Rows that an expert owned a variable in.
+    free : ndarray
+        One less, but not below zero.
+    squares : ndarray
+        Sums of squared errors, as many as are free.
+    common : ndarray
+        Variance within all experts of the column.
+    data : ndarray
+        Variance of the column.
+    """
+
+    weight: Array
+    free: Array
+    squares: Array
+    common: Array
+    data: Array
+
+    @classmethod
+    def of(cls, sums: Array, mean: Array, data: Array) -> Scatter:
+        """From sums over rows.
 
         Parameters
         ----------
@@ -73,19 +106,18 @@ class Widths:
         mean : ndarray of shape (n_experts, n_features)
         data : ndarray of shape (n_features,)
             Variance of the data.
-        shared : float
-            The variance that codes are chosen by.
         """
         weight, free = sums[0], np.clip(sums[0] - 1, 0.0, None)
         square = _spread(sums, mean) / np.clip(weight, 1.0, None)
-        seen = square * weight / np.clip(free, 1.0, None)
+        squares = free * (square * weight / np.clip(free, 1.0, None))
         all_free = free.sum(axis=0)
-        common = np.where(
-            all_free > 0, (free * seen).sum(axis=0) / np.clip(all_free, 1, None), data
-        )
-        own = (free * seen + self.common * common) / (free + self.common)
-        variance = (weight * own + self.data * data) / (weight + self.data)
-        return self.factor * np.clip(variance, self.floor * shared, None)
+        common = np.where(all_free > 0, squares.sum(axis=0) / np.clip(all_free, 1, None), data)
+        wide = (np.broadcast_to(column, weight.shape) for column in (common, data))
+        return cls(weight, free, squares, *wide)
+
+    def at(self, places: NDArray[np.bool_]) -> Scatter:
+        """The same of some experts and variables alone, one-dimensional."""
+        return Scatter(*(getattr(self, field.name)[places] for field in fields(self)))
 
 
 def _spread(sums: Array, mean: Array) -> Array:
@@ -169,18 +201,20 @@ def with_widths(
         square = here.eta[1] - mean**2 + remaining**2
         judges = replace(here, eta=np.stack([remaining, square])).like(experts.eta)
         found = pursue(task.engine, part_rows, encoding.encoders(judges), rule)
-        its = to_numpy(found.active(experts.n_experts))
-        folds.append((others, remaining, _owned_sums(left_out, its, here)))
+        own = _owned_sums(left_out, to_numpy(found.active(experts.n_experts)), here)
+        there = own[0] > 0
+        errors = _spread(own, remaining)[there]
+        folds.append((Scatter.of(others, remaining, data).at(there), errors, own[0][there]))
 
     def worth(widths: Widths) -> float:
         total = 0.0
-        for others, remaining, own in folds:
-            v = widths.of(others, remaining, data, shared)
-            total -= float((_spread(own, remaining) / v + own[0] * np.log(v)).sum())
+        for scatter, errors, n_owned in folds:
+            v = widths.of(scatter, shared)
+            total -= float((errors / v + n_owned * np.log(v)).sum())
         return total
 
     widths = _best(worth)
-    eta = np.stack([mean, widths.of(sums, mean, data, shared) + mean**2])
+    eta = np.stack([mean, widths.of(Scatter.of(sums, mean, data), shared) + mean**2])
     described = family.separated(widths.floor)
     wide = replace(here, eta=eta).like(experts.eta)
     return replace(wide, family=described)
