@@ -111,11 +111,25 @@ def pack(
     }
     if model.family_.n_levels is None:
         content["variances"] = _numbers(model.variances_)
+    if image_shape is not None and model.amplitude is not None:
+        content["amplitude"] = model.amplitude
+        content["amplitudes"] = _amplitudes(model, shown, story.order)
     if told is not None:
         content |= table_content(_named(model, names), told, codes[chosen])
     if by is not None:
         content["by"] = by_column(codes, by, by_name)
     return content
+
+
+def _amplitudes(
+    model: DynamicPartitionModel, shown: Any, orders: NDArray[np.integer]
+) -> list[list[list[float]]]:
+    """Gain and offset of each expert of a code, in the order of activation."""
+    told = model.amplitudes(shown)
+    return [
+        [[round(float(number), 5) for number in told[n, k]] for k in order if k >= 0]
+        for n, order in enumerate(orders)
+    ]
 
 
 def _judgements(model: DynamicPartitionModel) -> dict[str, Any]:

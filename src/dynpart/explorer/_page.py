@@ -22,6 +22,7 @@ SCRIPTS = (
     "draw.js",
     "dom.js",
     "stage.js",
+    "sliders.js",
     "table.js",
     "gallery.js",
     "overview.js",

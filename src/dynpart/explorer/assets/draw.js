@@ -152,7 +152,7 @@ function paintSurprise(canvas, owner, x) {
     const k = owner[d];
     if (Number.isNaN(x[d])) return gap[stripe(d)];
     if (k < 0) return colors[0];
-    const share = isBinary ? -logDensity(k, d, x[d]) / 5 : Math.abs(x[d] - means[k * D + d]) / range;
+    const share = isBinary ? -logDensity(k, d, x[d]) / 5 : Math.abs(x[d] - said(k, d)) / range;
     return colors[Math.min(255, (255 * share) | 0)];
   });
 }

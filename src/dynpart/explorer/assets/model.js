@@ -31,8 +31,13 @@ const chances = raw.chances ? unpacked(raw.chances) : null;
 const opinionMeans = raw.opinionMeans ? unpacked(raw.opinionMeans) : null;
 const opinionSpreads = raw.opinionSpreads ? unpacked(raw.opinionSpreads) : null;
 const weights = raw.weight ? unpacked(raw.weight) : null;
-// Of other distributions the page knows what Python said, but cannot score codes itself.
-const canScore = levelCounts ? levelCounts.every((n, d) => n > 0 || isCount(d)) || raw.normal : isBinary || raw.normal;
+// Of other distributions, and where gains and offsets vary, the page knows what Python said, but
+// cannot score codes itself.
+const canScore =
+  !raw.amplitudes &&
+  (levelCounts ? levelCounts.every((n, d) => n > 0 || isCount(d)) || raw.normal : isBinary || raw.normal);
+// Gain and offset of experts in the data point that is shown; of the others 1 and 0.
+const amplitudes = new Map();
 const nSamples = raw.orders.length;
 const rowBytes = Math.ceil(D / 8);
 const gapBits = raw.gaps ? unpacked(raw.gaps) : null; // of the samples: what was not observed
@@ -80,9 +85,17 @@ function ownersOf(active) {
   return owner;
 }
 
+// What an expert says about a variable of an image: gain * opinion + offset.
+function said(k, d) {
+  const mean = means[k * D + d];
+  if (!amplitudes.has(k)) return mean;
+  const [gain, offset] = amplitudes.get(k);
+  return gain * mean + offset;
+}
+
 function composed(owner) {
   const y = new Float32Array(D);
-  for (let d = 0; d < D; d++) y[d] = owner[d] < 0 ? NaN : means[owner[d] * D + d];
+  for (let d = 0; d < D; d++) y[d] = owner[d] < 0 ? NaN : said(owner[d], d);
   return y;
 }
 
@@ -181,7 +194,7 @@ function errorOf(owner, x) {
   let sum = 0;
   for (let d = 0; d < D; d++) {
     if (Number.isNaN(x[d])) continue;
-    const y = owner[d] < 0 ? NaN : means[owner[d] * D + d];
+    const y = owner[d] < 0 ? NaN : said(owner[d], d);
     sum += isBinary ? Number(y > 0.5 !== x[d] > 0.5) : (y - x[d]) ** 2;
   }
   return isBinary ? sum / count : Math.sqrt(sum / count);

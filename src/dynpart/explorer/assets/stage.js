@@ -37,6 +37,7 @@ function chooseSample(n) {
   state.listed.forEach(giveSlot);
   state.active = new Set(state.listed);
   state.highlight = null;
+  learntAmplitudes(n);
   byId("sample-title").textContent = sampleName(n);
   if (pictures.data) {
     paintData(pictures.data, state.x);
@@ -233,6 +234,7 @@ function buildChips(anew) {
   box.replaceChildren(...state.listed.map((k) => there.get(k) || newChip(k)));
   const again = focused && [...box.children].find((chip) => chip.dataset.expert === focused);
   if (again && again !== document.activeElement) again.focus();
+  buildSliders();
 }
 
 function newChip(k) {
@@ -276,7 +278,7 @@ function updateChips() {
     step.classList.toggle("reached", state.active.has(order[i]));
     step.setAttribute("aria-current", exact && i === reached - 1 ? "step" : "false");
   });
-  const changed = !(exact && reached === order.length);
+  const changed = !(exact && reached === order.length) || amplitudesChanged();
   byId("reset").disabled = !changed;
   byId("mix-note").textContent = changed ? "your own mix" : "as the model chose them";
 }
