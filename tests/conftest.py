@@ -6,6 +6,7 @@ set, as it is in continuous integration.
 
 import os
 import shutil
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -15,6 +16,13 @@ from tests.effort import ALL, QUICK
 
 # Figures are drawn to files; a test machine has no display.
 os.environ.setdefault("MPLBACKEND", "Agg")
+
+# Tests run side by side on all cores: threads of torch that wait for each other take many times as
+# long as one thread of each.
+if "PYTEST_XDIST_WORKER" in os.environ and find_spec("torch"):
+    import torch
+
+    torch.set_num_threads(1)
 
 # Compilation and shared cores make single examples slow, so time is no criterion. `make test` and
 # CI draw the same examples every time: a red run means that the code changed, not the dice.
