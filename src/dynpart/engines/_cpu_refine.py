@@ -44,8 +44,6 @@ n_weakest = inlined(plain_n_weakest)
 NOBODY = np.int64(-1)
 """Stands for the background expert where there is none."""
 
-NEARLY_ALL = 0.8
-"""Share of what an expert earns that terms that are left out may add up to."""
 ROUNDED = 0.1
 """More than sums in single precision of the same terms, in another order, differ by."""
 
@@ -206,18 +204,6 @@ def may_stay(j, m, most, earned, gains, i, offsets, table, rank, rule, scratch):
     (_, owned, _, owners, heirs), _, (without, _), _, _, (top, rare, _, _), _, _ = scratch
     heir_log = heirs[1]
     enough = (earned - most) / (2 * m)
-    # A little is what adds up to less than is needed to replace j: the more, the fewer are left.
-    little = 0.0
-    much = 0.0
-    for q in range(m):
-        d = _u(owned[q])
-        bound = max(top[d] - heir_log[d], np.float32(0))
-        little += bound if bound <= 2 * enough else 0.0
-        much += bound if bound <= 8 * enough else 0.0
-    if much < NEARLY_ALL * (earned - most):
-        enough *= 8
-    elif little < NEARLY_ALL * (earned - most):
-        enough *= 2
     n_large = 0
     n_rare = 0
     left_out = 0.0

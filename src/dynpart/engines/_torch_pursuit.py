@@ -127,7 +127,7 @@ def begun_alone(
     charges = rule.charges.like(order)
     score.compose(torch.full_like(order[:, :1], -1))
     most, begin = worth_alone(score.gains(), rule)
-    before = log_likelihood + charges.of_types(order.long()).max(dim=1).values
+    before = worth_of_codes(order, log_likelihood, rule)
     tried = most > before + MARGIN
     if not tried.any():
         return order, log_likelihood
@@ -153,8 +153,14 @@ def alone_is_worth_more(
     scores: Tensor, order: Tensor, log_likelihood: Tensor, rule: PursuitRule
 ) -> Tensor:
     """Whether an expert alone, given their log-likelihoods, is worth more than the code."""
-    values = rule.charges.like(order).of_types(order.long()).max(dim=1).values
-    return worth_alone(scores, rule)[0] > log_likelihood + values + MARGIN
+    before = worth_of_codes(order, log_likelihood, rule)
+    return worth_alone(scores, rule)[0] > before + MARGIN
+
+
+def worth_of_codes(order: Tensor, log_likelihood: Tensor, rule: PursuitRule) -> Tensor:
+    """Log-likelihoods of codes and what they are charged for, in the types that suit them best."""
+    values = rule.charges.like(order).of_types(order.long())
+    return log_likelihood + values.max(dim=1).values
 
 
 def worth(score: HardScore, order: Tensor, types: Tensor, charges: Charges) -> Tensor:

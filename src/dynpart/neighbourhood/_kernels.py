@@ -16,27 +16,13 @@ MOST = 700.0
 """Largest exponent of a double."""
 
 
-def field_tables(prior):
-    """What a prior adds to the score of a code, as the kernel reads it: experts first, then types.
+def without_edges(prior):
+    """By what the probability of an expert beside its parent is multiplied without their edge.
 
-    Returns
-    -------
-    constant : ndarray of shape (n_types,)
-    single, pair : ndarray of shape (n_experts, n_types)
-    parent : ndarray of shape (n_experts, n_types)
-        That of a root is one more than there are, whom no code has.
-    apart : ndarray of shape (n_experts, n_types)
-        Factor by which the probability of both an expert and its parent falls without their edge.
+    An array of shape (n_experts, n_types).
     """
-    constant, single, pair = prior.coefficients
-    parent = np.where(prior.parent < 0, prior.n_experts, prior.parent)
-    return (
-        np.ascontiguousarray(constant),
-        np.ascontiguousarray(single.T),
-        np.ascontiguousarray(pair.T),
-        np.ascontiguousarray(parent.T, dtype=np.int64),
-        np.exp(np.clip(-pair.T, -MOST, MOST)),
-    )
+    pair = prior.by_expert[3]
+    return np.exp(np.clip(-pair, -MOST, MOST))
 
 
 @compiled
@@ -50,7 +36,7 @@ def sum_neighbours(density, ranks, active, tables, log_density, activation):
     ranks : ndarray of shape (n_experts, n_features)
     active : ndarray of shape (n_rows, n_experts), bool
     tables : tuple
-        Of `field_tables`.
+        A prior's coefficients, `CodePrior.by_expert`, and its factors `without_edges`.
     log_density : ndarray of shape (n_rows,)
         To be filled in.
     activation : ndarray of shape (n_rows, n_experts)
@@ -139,7 +125,7 @@ def add_gains(ranks, density, is_active, holders, opinions, gains, explained):
 @in_place
 def fill_odds(code, is_active, tables, joint, odds):
     """Log w_c + log P_c(h) of a code, and by what factor each expert's entering changes it."""
-    constant, single, pair, parent, _ = tables
+    constant, single, parent, pair, _ = tables
     n_experts, n_types = single.shape
     for k in range(n_experts):
         for c in range(n_types):
@@ -166,7 +152,7 @@ def tell_codes(gone, joint, odds, tables, is_active, told, weight, values):
     If `gone` is -1, it is the whole code. `told` is its log-likelihood, and what others gain.
     """
     explained, gains = told
-    _, _, _, parent, apart = tables
+    _, _, parent, _, apart = tables
     n_experts, n_types = odds.shape
     most = -np.inf
     for c in range(n_types):

@@ -54,11 +54,11 @@ def neighbourhood(
     prior : CodePrior
     """
     # With Numba, which reading a model does without.
-    from dynpart.neighbourhood._kernels import field_tables, sum_neighbours
+    from dynpart.neighbourhood._kernels import sum_neighbours, without_edges
     from dynpart.threads import Threads, allowed_threads
 
     found = Neighbourhood(np.empty(len(rows)), np.empty(active.shape))
-    ranks, tables = np.ascontiguousarray(experts.ranks), field_tables(prior)
+    ranks, tables = np.ascontiguousarray(experts.ranks), (*prior.by_expert, without_edges(prior))
     threads = Threads(allowed_threads())
     size = experts.log2_expertise.size
     for block in row_blocks(len(rows), 4 * size):

@@ -131,6 +131,24 @@ class CodePrior:
         return tuple(like(part, self.log_table) for part in (constant, single, pair))
 
     @cached_property
+    def by_expert(self) -> tuple[Array, Array, NDArray[np.uint32], Array]:
+        """Coefficients as compiled functions read them, in NumPy's arrays: expert, then type.
+
+        Returns
+        -------
+        constant : ndarray of shape (n_types,)
+        single : ndarray of shape (n_experts, n_types)
+        parent : ndarray of shape (n_experts, n_types)
+            That of a root is n_experts, whom no code has.
+        pair : ndarray of shape (n_experts, n_types)
+        """
+        constant, single, pair = (to_numpy(part) for part in self.coefficients)
+        parent = to_numpy(self.parent)
+        parent = np.where(parent == ROOT, self.n_experts, parent).astype(np.uint32)
+        single, parent, pair = (np.ascontiguousarray(part.T) for part in (single, parent, pair))
+        return constant, single, parent, pair
+
+    @cached_property
     def edges(self) -> tuple[Any, Any, Array]:
         """Children and parents of all edges, shape (n_edges,), and what each adds in each type.
 
@@ -173,8 +191,7 @@ class CodePrior:
             from dynpart.prior import _kernels  # with Numba, which a few codes can do without
 
             found = np.empty(len(H))
-            lists = _kernels.code_lists(np.asarray(H))
-            _kernels.log_probabilities(*lists, _kernels.prior_tables(self), found)
+            _kernels.log_probabilities(*_kernels.code_lists(np.asarray(H)), self.by_expert, found)
             return found
         blocks = [
             _log_sum_exp(self.log_joint(H[block]))

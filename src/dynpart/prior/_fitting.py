@@ -7,7 +7,7 @@ and the tree of the strongest dependences (Chow & Liu 1968; mixtures: Meila & Jo
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -135,12 +135,17 @@ class _Counted:
     ----------
     codes : ndarray of shape (n_codes, n_experts), float
     counts : ndarray of shape (n_codes,)
-    threads : Threads
     """
 
     codes: Array
     counts: Array
-    threads: Threads
+
+    @cached_property
+    def threads(self) -> Threads:
+        """Who sums over codes."""
+        from dynpart.threads import Threads, allowed_threads
+
+        return Threads(allowed_threads())
 
     @classmethod
     def of(cls, codes: NDArray, weight: Array | None) -> _Counted:
@@ -150,10 +155,7 @@ class _Counted:
         counts = np.bincount(inverse.ravel(), weight, minlength=len(packed)).astype(np.float64)
         order = np.random.default_rng(0).permutation(np.flatnonzero(counts > 0))[:MOST_CODES]
         distinct = np.unpackbits(packed[order], axis=1, count=active.shape[1])
-        from dynpart.threads import Threads, allowed_threads
-
-        threads = Threads(allowed_threads())
-        return cls(distinct.astype(np.float64), counts[order], threads)
+        return cls(distinct.astype(np.float64), counts[order])
 
     @property
     def n_rows(self) -> float:
@@ -177,7 +179,7 @@ class _Counted:
         return self._of_counts(kept), self._of_counts(back)
 
     def _of_counts(self, counts: Array) -> _Counted:
-        return replace(self, codes=self.codes[counts > 0], counts=counts[counts > 0])
+        return _Counted(self.codes[counts > 0], counts[counts > 0])
 
     @cached_property
     def lists(self) -> tuple[NDArray[np.int64], NDArray[np.int32], Array]:
@@ -191,13 +193,10 @@ class _Counted:
         from dynpart.prior import _kernels
 
         n_codes, n_types = len(self.codes), prior.n_types
-        share, tables = np.empty((n_codes, n_types)), _kernels.prior_tables(prior)
+        share, tables = np.empty((n_codes, n_types)), prior.by_expert
         blocks = range(0, n_codes, BLOCK_CODES)
-        n_rows, active = (
-            np.zeros((len(blocks), n_types)),
-            np.zeros((len(blocks), *prior.parent.shape)),
-        )
-        total = np.zeros(len(blocks))
+        n_rows, total = np.zeros((len(blocks), n_types)), np.zeros(len(blocks))
+        active = np.zeros((len(blocks), *prior.parent.shape))
 
         def of_block(b: int) -> None:
             start, experts, counts = self.lists

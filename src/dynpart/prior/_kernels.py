@@ -27,7 +27,7 @@ def shares_of_types(start, experts, counts, tables, share, n_rows, active):
     counts : ndarray of shape (n_codes,)
         How many rows have each code.
     tables : tuple
-        Of `prior_tables`.
+        A prior's coefficients, `CodePrior.by_expert`.
     share : ndarray of shape (n_codes, n_types)
         To be filled in.
     n_rows : ndarray of shape (n_types,)
@@ -37,10 +37,11 @@ def shares_of_types(start, experts, counts, tables, share, n_rows, active):
     """
     n_types, n_experts = active.shape
     is_active, score = np.zeros(n_experts + 1), np.empty(n_types)
+    linked = tables[3].any()
     total = 0.0
     for i in range(len(counts)):
         code = experts[start[i] : start[i + 1]]
-        score_types(code, tables, is_active, score)
+        score_types(code, tables, linked, is_active, score)
         total += counts[i] * _shared_out(score, counts[i], share[i])
         for c in range(n_types):
             if share[i, c] > 0:
@@ -56,15 +57,19 @@ def log_probabilities(start, experts, tables, found):
     single = tables[1]
     is_active = np.zeros(len(single) + 1)
     score, share = np.empty(single.shape[1]), np.empty(single.shape[1])
+    linked = tables[3].any()
     for i in range(len(found)):
-        score_types(experts[start[i] : start[i + 1]], tables, is_active, score)
+        score_types(experts[start[i] : start[i + 1]], tables, linked, is_active, score)
         found[i] = _shared_out(score, 1.0, share)
 
 
 @in_place
-def score_types(code, tables, is_active, score):
-    """Log w_c + log P_c(h) of a code; `is_active` is all zeros, and left so."""
-    constant, single, linked, parent, pair = tables
+def score_types(code, tables, linked, is_active, score):
+    """Log w_c + log P_c(h) of a code; edges count if there are any, that is if types are `linked`.
+
+    `is_active` is all zeros, and left so.
+    """
+    constant, single, parent, pair = tables
     n_types = len(score)
     for c in range(n_types):
         score[c] = constant[c]
@@ -179,27 +184,3 @@ def code_lists(codes):
     """Where in the list of active experts those of each code begin, and the list."""
     row, expert = np.nonzero(codes)
     return np.searchsorted(row, np.arange(len(codes) + 1)), expert.astype(np.int32)
-
-
-def prior_tables(prior):
-    """What a prior adds to the score of a code, as kernels read it.
-
-    Returns
-    -------
-    constant : ndarray of shape (n_types,)
-    single : ndarray of shape (n_experts, n_types)
-    linked : bool
-        Whether any type has an edge.
-    parent : ndarray of shape (n_experts, n_types)
-        That of a root is one more than there are, whom no code has.
-    pair : ndarray of shape (n_experts, n_types)
-    """
-    constant, single, pair = prior.coefficients
-    parent = np.where(prior.parent < 0, prior.n_experts, prior.parent)
-    return (
-        np.ascontiguousarray(constant),
-        np.ascontiguousarray(single.T),
-        bool(pair.any()),
-        np.ascontiguousarray(parent.T, dtype=np.uint32),
-        np.ascontiguousarray(pair.T),
-    )
