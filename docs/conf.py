@@ -51,6 +51,7 @@ sphinx_gallery_conf = {
     "filename_pattern": r"/plot_" if find_spec("torch") else r"/plot_(?!\d+_gpu)",
     "image_scrapers": ("figures",),
     "reset_modules": (),
+    "parallel": os.cpu_count() or 1,
     "download_all_examples": False,
     "remove_config_comments": True,
     "show_memory": False,

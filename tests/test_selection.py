@@ -102,6 +102,7 @@ def test_noise_is_left_to_independent_columns():
     assert model.selection_.chosen.nats == pytest.approx(-6 * np.log(2), abs=0.1)
 
 
+@pytest.mark.slow
 def test_few_rows_take_turns():
     X = make_pairs(5)
     model = DynamicPartitionModel("auto", **QUICK).fit(X)
@@ -111,6 +112,7 @@ def test_few_rows_take_turns():
     assert abs(model.n_experts_ - 10) <= 1
 
 
+@pytest.mark.slow
 def test_rows_that_weigh_more_are_split_as_so_many_rows():
     X = make_pairs(3)
     model = DynamicPartitionModel("auto", **QUICK).fit(X, sample_weight=np.full(8, 40))
@@ -150,6 +152,7 @@ def test_texts_and_gaps(pairs):
     assert model.transform(frame).shape == (300, model.n_experts_)
 
 
+@pytest.mark.slow
 def test_numbers_and_levels_in_one_table(pairs):
     _, X = pairs
     rng = np.random.default_rng(0)
@@ -159,6 +162,7 @@ def test_numbers_and_levels_in_one_table(pairs):
     assert model.selection_.chosen.nats > model.selection_.columns
 
 
+@pytest.mark.slow
 def test_blocks_of_rows_choose_as_the_table_does(pairs):
     model, X = pairs
     blocks = DynamicPartitionModel("auto", **QUICK).fit([X[:100], X[100:130], X[130:]])
@@ -209,7 +213,7 @@ def test_auto_is_kept_as_a_parameter(pairs, tmp_path):
 
 def test_a_new_fit_with_a_number_forgets_the_choice(pairs):
     model, X = pairs
-    again = clone(model).set_params(max_iter=3).fit(X).set_params(n_experts=4).fit(X)
+    again = load_copy(model).set_params(max_iter=3, n_experts=4).fit(X)
     assert not hasattr(again, "selection_")
     assert again.n_experts_ == 4
 

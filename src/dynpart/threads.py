@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from typing import Any
 
 import numba
@@ -26,16 +27,21 @@ class Threads:
     """A pool that runs tasks in any order on `n_threads` threads, made when there is work for it.
 
     Work too small to share is done by the caller: for small tables, waking a thread takes longer
-    than the task.
+    than the task. Unless a number is given, threads are as many as are allowed when there is work.
     """
 
-    def __init__(self, n_threads: int) -> None:
-        self.n_threads = n_threads
+    def __init__(self, n_threads: int | None = None) -> None:
+        self._wanted = n_threads
         self._pool: ThreadPoolExecutor | None = None
+
+    @cached_property
+    def n_threads(self) -> int:
+        """Threads that work, the caller's among them."""
+        return allowed_threads() if self._wanted is None else self._wanted
 
     def map(self, task: Callable[[Any], None], arguments: Sequence[Any], n_terms: int) -> None:
         """Call `task` with every argument, `n_terms` terms in all; the first error is raised."""
-        if self.n_threads == 1 or len(arguments) == 1 or n_terms < SHARED_TERMS:
+        if len(arguments) == 1 or n_terms < SHARED_TERMS or self.n_threads == 1:
             for argument in arguments:
                 task(argument)
             return

@@ -84,7 +84,7 @@ def test_measurements_that_hang_together_are_not_warned_about(variance_floor):
     assert warnings_of(load_iris().data, 4, variance_floor=variance_floor) == []
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2))])
 def test_what_has_structure_is_not_warned_about(seed):
     digits = (load_digits().data > 8).astype(np.uint8)[:600]
     for X, n_experts in [

@@ -17,7 +17,7 @@ from dynpart.engines._contract import (
     ResponsibilitySums,
     row_log_base,
 )
-from dynpart.engines._mixture import MixtureSums
+from dynpart.engines._mixture import MixtureSums, mixture_densities
 
 __all__ = [
     "MARGIN",
@@ -32,6 +32,7 @@ __all__ = [
     "PursuitRule",
     "ResponsibilitySums",
     "make_engine",
+    "mixture_densities",
     "row_log_base",
 ]
 

@@ -75,6 +75,17 @@ def mixture_sums(rows: Rows, experts: Experts, log_weight: Array) -> MixtureSums
     return total
 
 
+def mixture_densities(rows: Rows, experts: Experts, log_weight: Array) -> Array:
+    """Log P(x) of each row under the same mixture, shape (n_rows,)."""
+    experts.check_shapes(rows, cost=log_weight)
+    blocks = [rows[block] for block in row_blocks(*rows.shape)]
+    told = [
+        _responsibilities(block, experts, log_weight)[2] + row_log_base(block, experts.family)
+        for block in blocks
+    ]
+    return namespace(told[0]).concatenate(told)
+
+
 def mixture_scores(T: Array, observed: Array, experts: Experts) -> Array:
     """Log P_k(x) of whole rows, without b(x), shape (n_rows, n_experts).
 
@@ -93,7 +104,10 @@ def mixture_scores(T: Array, observed: Array, experts: Experts) -> Array:
     return scores
 
 
-def _of_block(rows: Rows, experts: Experts, log_weight: Array) -> MixtureSums:
+def _responsibilities(
+    rows: Rows, experts: Experts, log_weight: Array
+) -> tuple[Array, Array, Array, Array]:
+    """Statistics, what was observed, log P(x) without b(x), and P(expert | x), of some rows."""
     T = as_float64(experts.family.statistics(rows.values))
     xp = namespace(T)
     known = is_observed(T[0])
@@ -101,7 +115,12 @@ def _of_block(rows: Rows, experts: Experts, log_weight: Array) -> MixtureSums:
     scores = mixture_scores(T, observed, experts) + log_weight
     top = xp.amax(scores, axis=1)
     log_density = top + xp.log(xp.exp(scores - top[:, None]).sum(axis=1))
-    share = xp.exp(scores - log_density[:, None])
+    return T, observed, log_density, xp.exp(scores - log_density[:, None])
+
+
+def _of_block(rows: Rows, experts: Experts, log_weight: Array) -> MixtureSums:
+    T, observed, log_density, share = _responsibilities(rows, experts, log_weight)
+    xp = namespace(T)
     told: Any = log_density + row_log_base(rows, experts.family)
     if rows.weight is not None:
         share, told = share * rows.weight[:, None], told * rows.weight

@@ -12,21 +12,25 @@ from dynpart.learning._connectivity import neighbourly
 from dynpart.learning._diagnosis import complaints
 from dynpart.learning._learner import RunLog, iterate, learn_once
 from dynpart.learning._left_out import leave_out
+from dynpart.learning._mixture import Mixture, allows_mixture, fit_mixture
 from dynpart.learning._objective import activation_probabilities, penalised_objective
 from dynpart.learning._plans import Annealed, Paper, Plan, Sizes, Step, candidates
 from dynpart.learning._records import IterationRecord, LearnerState
 from dynpart.learning._restarts import COUNTED_ROWS, Fit, fit_experts
 from dynpart.learning._task import Task, with_levels
 from dynpart.learning._trials import Adaptation, Trial
+from dynpart.learning._unseen import WORTH_IT
 
 __all__ = [
     "COUNTED_ROWS",
+    "WORTH_IT",
     "Adaptation",
     "Annealed",
     "Fit",
     "IterationRecord",
     "LearnerState",
     "Memory",
+    "Mixture",
     "Paper",
     "Plan",
     "RunLog",
@@ -35,10 +39,12 @@ __all__ = [
     "Task",
     "Trial",
     "activation_probabilities",
+    "allows_mixture",
     "break_ties",
     "candidates",
     "complaints",
     "fit_experts",
+    "fit_mixture",
     "iterate",
     "learn_once",
     "leave_out",

@@ -13,7 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynpart.arrays import like, namespace, to_numpy
-from dynpart.engines import Engine, Experts, MixtureSums, ResponsibilitySums
+from dynpart.engines import (
+    Engine,
+    Experts,
+    MixtureSums,
+    ResponsibilitySums,
+    mixture_densities,
+)
 from dynpart.learning._batch import break_ties
 from dynpart.learning._plans import Plan
 from dynpart.learning._task import Task
@@ -53,6 +59,10 @@ class Mixture:
         """Log P(x) of rows in the engine's hands, summed."""
         return float(engine.mixture_sums(rows, self.experts, self.log_weight).log_likelihood)
 
+    def log_densities(self, rows: Any) -> Array:
+        """Log P(x) of each row, shape (n_rows,); rows are in memory."""
+        return to_numpy(mixture_densities(rows, self.experts, self.log_weight))
+
     def prior(self) -> CodePrior:
         """The same as a prior over codes: a type of row for each expert, active alone.
 
@@ -88,6 +98,20 @@ def learn_mixture(task: Task, plan: Plan, rows: Any, enough: float, seed: int) -
     if first.log_likelihood < enough:
         return None
     found, sums = _em(task, plan, task.rows, first, usual, MOST_ITERATIONS)
+    return _settled(found, sums, usual, plan.epsilon)
+
+
+def allows_mixture(task: Task, plan: Plan) -> bool:
+    """Whether one expert a row is an answer to what was asked for, and rows are enough for it."""
+    allowed = task.min_active == 1 and getattr(plan, "min_active", None) is None
+    special = task.newton or task.amplitude is not None or task.neighbours is not None
+    return allowed and not special and 2 <= task.n_experts <= task.n_rows / 2
+
+
+def fit_mixture(task: Task, plan: Plan, seed: int) -> Mixture:
+    """The mixture of all rows."""
+    start, usual = _start(task, plan, seed), task.population
+    found, sums = _em(task, plan, task.rows, start, usual, MOST_ITERATIONS)
     return _settled(found, sums, usual, plan.epsilon)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from dynpart.engines import Codes, Experts, PursuitRule
 from dynpart.learning._batch import break_ties
 from dynpart.learning._learner import RunLog, run
-from dynpart.learning._mixture import Mixture, learn_mixture
+from dynpart.learning._mixture import Mixture, allows_mixture, learn_mixture
 from dynpart.learning._objective import Description, shortest
 from dynpart.learning._plans import Plan
 from dynpart.learning._records import IterationRecord
@@ -114,10 +114,7 @@ def _mixture(task: Task, plan: Plan, fit: Fit, seed: int) -> Mixture | None:
 
     There is none where rows are too few to leave some out, or where more was asked for.
     """
-    allowed = task.min_active == 1 and getattr(plan, "min_active", None) is None
-    allowed = allowed and task.n_rows >= 2 * task.n_experts
-    special = task.newton or task.amplitude is not None or task.neighbours is not None
-    if not allowed or special or task.n_experts == 1:
+    if not allows_mixture(task, plan):
         return None
     summary = fit.codes.summary(task.n_experts)
     told = float(summary.log_likelihood / summary.n_rows)

@@ -55,11 +55,11 @@ def neighbourhood(
     """
     # With Numba, which reading a model does without.
     from dynpart.neighbourhood._kernels import sum_neighbours, without_edges
-    from dynpart.threads import Threads, allowed_threads
+    from dynpart.threads import Threads
 
     found = Neighbourhood(np.empty(len(rows)), np.empty(active.shape))
     ranks, tables = np.ascontiguousarray(experts.ranks), (*prior.by_expert, without_edges(prior))
-    threads = Threads(allowed_threads())
+    threads = Threads()
     size = experts.log2_expertise.size
     for block in row_blocks(len(rows), 4 * size):
         density, codes = expert_log_densities(rows[block], experts), active[block]

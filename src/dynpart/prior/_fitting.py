@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from dynpart.arrays import row_blocks
 from dynpart.prior._code_prior import ROOT, CodePrior
@@ -88,12 +87,10 @@ def fit_prior(
     array([0.5, 0.5, 0. ])
     """
     counted = _Counted.of(codes, weight)
-    # Matrices are small: threads that wait for each other would take many times as long.
-    with threadpool_limits(1, user_api="blas"):
-        train, test = counted.held_back()
-        if test.n_rows < FEWEST_HELD_BACK:
-            return _careful_forest(counted)
-        return _refitted(_best_candidate(train, test, most_types)[0], counted)
+    train, test = counted.held_back()
+    if test.n_rows < FEWEST_HELD_BACK:
+        return _careful_forest(counted)
+    return _refitted(_best_candidate(train, test, most_types)[0], counted)
 
 
 def mean_log_prior(codes: NDArray, weight: Array | None = None) -> float:
@@ -104,11 +101,10 @@ def mean_log_prior(codes: NDArray, weight: Array | None = None) -> float:
     counted = _Counted.of(codes, weight)
     if not counted.n_rows:
         return 0.0
-    with threadpool_limits(1, user_api="blas"):
-        train, test = counted.held_back()
-        if test.n_rows < FEWEST_HELD_BACK:
-            return counted.log_prob(_careful_forest(counted)) / counted.n_rows
-        return _best_candidate(train, test, ROUGHLY)[1] / test.n_rows
+    train, test = counted.held_back()
+    if test.n_rows < FEWEST_HELD_BACK:
+        return counted.log_prob(_careful_forest(counted)) / counted.n_rows
+    return _best_candidate(train, test, ROUGHLY)[1] / test.n_rows
 
 
 def _careful_forest(counted: _Counted) -> CodePrior:
@@ -143,9 +139,9 @@ class _Counted:
     @cached_property
     def threads(self) -> Threads:
         """Who sums over codes."""
-        from dynpart.threads import Threads, allowed_threads
+        from dynpart.threads import Threads
 
-        return Threads(allowed_threads())
+        return Threads()
 
     @classmethod
     def of(cls, codes: NDArray, weight: Array | None) -> _Counted:
@@ -161,7 +157,7 @@ class _Counted:
     def n_rows(self) -> float:
         return float(self.counts.sum())
 
-    @property
+    @cached_property
     def frequencies(self) -> Array:
         """How often each expert is active, kept off 0 and 1 by half a row."""
         if self.codes.shape[1] == 1:

@@ -26,7 +26,8 @@ class TriedSize:
     ----------
     n_experts : int
     nats : float
-        Mean log P(x | h) + log P(h) of the held-back rows, in nats a row.
+        Mean log P(x | h) + log P(h) of the held-back rows, in nats a row; log P(x) where the
+        choice is among mixtures.
     error : float
         Standard error of the difference from the best size, in nats a row; 0 for the best.
     mean_active : float
@@ -53,7 +54,8 @@ class Selection:
         Mean log-likelihood of the held-back rows under independent columns, in nats a row.
     mixture : float or None
         The same under a mixture of as many components, which is the model with one active expert
-        a row; None where `n_active` forbids it.
+        a row; None where `n_active` forbids it. Where mixtures are better than parts the choice is
+        among them, and this is what the chosen one has.
     n_rows, n_held_back : int
         Rows learnt from, and rows held back. Rows that weigh more count as more.
     n_largest : int
@@ -86,6 +88,8 @@ class Selection:
             more = (self.chosen.nats - self.mixture) / math.log(2)
             beside = (
                 f", {abs(more):.1f} {'less' if more >= 0 else 'more'} than a mixture of as many"
+                if more
+                else ", with one expert a row"
             )
         return (
             f"{self.n_experts} experts chosen of {fewest} to {self.n_largest}: rows held back"

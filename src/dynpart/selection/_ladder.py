@@ -12,8 +12,20 @@ from numpy.typing import NDArray
 
 from dynpart.arrays import to_numpy
 from dynpart.encoding import Encoding
-from dynpart.engines import Experts
-from dynpart.learning import LearnerState, Plan, Task, break_ties, fit_experts, iterate
+from dynpart.engines import Experts, row_log_base
+from dynpart.learning import (
+    WORTH_IT,
+    LearnerState,
+    Mixture,
+    Plan,
+    Task,
+    allows_mixture,
+    break_ties,
+    fit_experts,
+    fit_mixture,
+    iterate,
+)
+from dynpart.neighbourhood import neighbourhood
 from dynpart.prior import CodePrior
 from dynpart.pursuits import pursue
 from dynpart.selection._choice import TIE, Curve, chosen, compared, standard_error
@@ -37,6 +49,10 @@ CLEARLY = 3.0
 """Standard errors by which a size is clearly worse."""
 GIVE_UP = 2
 """Sizes in a row that are clearly worse, after which sizes are halved."""
+GROWTH = 1.4
+"""Each mixture that is tried has about so many times the components of the one before."""
+IDLE = 0.1
+"""Share of a mixture's components that may be the likeliest of no row: people read them all."""
 NEVER = 1e6
 """Activation cost, in nats, that no expert earns."""
 
@@ -48,6 +64,7 @@ class Candidate:
     experts: Experts
     prior: CodePrior
     scores: Array
+    active: NDArray[np.bool_]
     mean_active: float
 
     @property
@@ -63,6 +80,7 @@ class Judge:
         # A prior that is learnt on the way would lead other sizes elsewhere: it comes at the end.
         self.task = replace(split.task, joint=False)
         self.n_largest = 0
+        self.leader: Candidate | None = None
         rng = np.random.default_rng(seed)
         self.sample = self.task.draw(rng, JUDGED_ROWS, replace=False)
 
@@ -198,16 +216,60 @@ class Judge:
         return self.mixture(1)
 
     def mixture(self, n_experts: int) -> Array:
-        """Log-likelihoods of held-back rows with one active expert each; one is columns alone."""
-        alone = self._alone()
-        task = replace(self._sized(n_experts), min_active=1, max_active=1)
-        rule = alone.rule((n_experts, task.n_features))
-        fit = fit_experts(task, self.plan, n_init=1, seed=self.seed, rule=rule)
-        _, prior = alone.counted(task.engine, fit.rows, fit.experts, fit.codes)
-        return self._scores(fit.experts, prior, alone)[0]
+        """Log P(x) of held-back rows under a mixture; one component is independent columns."""
+        return self._mixture(n_experts).log_densities(self.split.held)
 
-    def _alone(self) -> Encoding:
-        return replace(self.encoding, max_active=1, n_active=None)
+    def _mixture(self, n_experts: int) -> Mixture:
+        return fit_mixture(replace(self.task, n_experts=n_experts), self.plan, self.seed)
+
+    def _share_idle(self, mixture: Mixture) -> float:
+        """Share of the components that are the likeliest of no row."""
+        task, experts = self.task, mixture.experts
+        alone = replace(self.encoding, max_active=1)
+        rule = alone.rule(experts.log2_expertise.shape, mixture.prior())
+        usage = pursue(task.engine, task.rows, experts, rule).summary(experts.n_experts).usage
+        return float((to_numpy(usage) == 0).mean())
+
+    def mixtures(self, most: int, report: Callable[[str], None] | None = None) -> Curve:
+        """Log P(x) of held-back rows under mixtures, from two components on.
+
+        It ends where two sizes in a row are no better than the best before them, or where
+        components are idle. There is none where a fit would not try one expert a row.
+        """
+        found: Curve = {}
+        if not (self.split.task.joint and allows_mixture(self._sized(2), self.plan)):
+            return found
+        n_experts, best, n_worse = 2, -np.inf, 0
+        while n_experts <= most and n_worse < 2:
+            mixture = self._mixture(n_experts)
+            if self._share_idle(mixture) > IDLE:
+                break
+            scores = mixture.log_densities(self.split.held)
+            found[n_experts] = scores, 1.0
+            if report is not None:
+                report(f"mixture of {n_experts}: held-back rows have {self._mean(scores):.3f} nats")
+            n_worse = 0 if self._mean(scores) > best else n_worse + 1
+            best = max(best, self._mean(scores))
+            n_experts = max(n_experts + 1, round(GROWTH * n_experts))
+        return found
+
+    def follow_mixtures(self, sizes: list[int]) -> Curve:
+        """The same for these sizes."""
+        return {size: (self.mixture(size), 1.0) for size in sizes}
+
+    def prefers(self, mixtures: Curve) -> bool:
+        """Whether one expert a row describes rows clearly more shortly, as a fit would decide."""
+        if not mixtures or self.leader is None:
+            return False
+        gap = self._mean(self._highest(mixtures)) - self._mean(self._densities(self.leader))
+        return self.task.n_rows * gap > WORTH_IT
+
+    def _densities(self, candidate: Candidate) -> Array:
+        """Log P(x) of held-back rows, summed over the neighbours of their codes."""
+        rows = self.split.held.to_numpy()
+        experts = candidate.experts.like(np.empty(0))
+        found = neighbourhood(rows, candidate.active, experts, candidate.prior)
+        return found.log_density + row_log_base(rows, experts.family)
 
     def _sized(self, n_experts: int) -> Task:
         least, most = self.encoding.limits(n_experts)
@@ -221,17 +283,16 @@ class Judge:
     def _judged(self, experts: Experts) -> Candidate:
         """Experts with the prior of a sample of training rows, and the held-back rows told."""
         _, prior = self.encoding.counted(self.task.engine, self.sample, experts, rounds=1)
-        return Candidate(experts, prior, *self._scores(experts, prior, self.encoding))
-
-    def _scores(
-        self, experts: Experts, prior: CodePrior, encoding: Encoding
-    ) -> tuple[Array, float]:
-        rule = encoding.rule(experts.log2_expertise.shape, prior)
+        rule = self.encoding.rule(experts.log2_expertise.shape, prior)
         held = self.split.held
-        codes = pursue(self.task.engine, held, encoding.encoders(experts), rule)
+        codes = pursue(self.task.engine, held, self.encoding.encoders(experts), rule)
         active = to_numpy(codes.active(experts.n_experts))
         scores = _explained(codes) + prior.log_prob(active)
-        return scores, float(np.average(active.sum(axis=1), weights=self.split.weight))
+        mean_active = float(np.average(active.sum(axis=1), weights=self.split.weight))
+        found = Candidate(experts, prior, scores, active, mean_active)
+        if self.leader is None or self._mean(scores) > self._mean(self.leader.scores):
+            self.leader = found
+        return found
 
     def _mean(self, scores: Array) -> float:
         return float(np.average(scores, weights=self.split.weight))

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dynpart.encoding import Encoding
 from dynpart.learning import Plan, Task
-from dynpart.selection._choice import Curve, Selection, chosen, compared
+from dynpart.selection._choice import Selection, chosen, compared
 from dynpart.selection._ladder import Judge
 from dynpart.selection._splits import splits_of
 
@@ -34,7 +34,8 @@ def select_size(
     A model with many experts is learnt from the other rows. Then the experts that are missed
     least are dropped, step by step: each size goes through the last part of the plan once more and
     tells the held-back rows. Where not one expert can be dropped without loss, twice as many are
-    learnt. Of sizes that tell the rows equally shortly the smallest is chosen.
+    learnt. Of sizes that tell the rows equally shortly the smallest is chosen. Where mixtures, one
+    expert a row, describe the rows clearly more shortly, the choice is among their sizes.
 
     Parameters
     ----------
@@ -60,17 +61,19 @@ def select_size(
     least = max(encoding.n_active or 1, encoding.max_active or 1)
     most = max(least, min(MOST, min(split.task.n_rows for split in splits) // ROWS_PER_EXPERT))
     weight = np.concatenate([split.weight for split in splits])
-    curve: Curve = {}
     judges = [Judge(split, plan, encoding, seed + turn) for turn, split in enumerate(splits)]
-    for turn, judge in enumerate(judges):
-        if turn == 0:
-            curve = judge.search(least, most, report)
-        else:
-            found = judge.follow(sorted(curve, reverse=True))
-            curve = {
-                size: (np.concatenate([scores, found[size][0]]), active + found[size][1])
-                for size, (scores, active) in curve.items()
-            }
+    curve = judges[0].search(least, most, report)
+    singles = judges[0].mixtures(most, report)
+    one_each = judges[0].prefers(singles)
+    if one_each:
+        curve = {size: known for size, known in curve.items() if size == 1} | singles
+    for judge in judges[1:]:
+        sizes = sorted(curve, reverse=True)
+        found = judge.follow_mixtures(sizes) if one_each else judge.follow(sizes)
+        curve = {
+            size: (np.concatenate([scores, found[size][0]]), active + found[size][1])
+            for size, (scores, active) in curve.items()
+        }
     tried = compared(curve, weight, len(splits))
     n_experts = chosen(tried)
     columns = _mean([judge.columns for judge in judges], weight)
@@ -84,7 +87,7 @@ def select_size(
         mixture,
         splits[0].task.n_rows,
         sum(split.n_held for split in splits),
-        max(judge.n_largest for judge in judges),
+        max(max(curve), *(judge.n_largest for judge in judges)),
         len(splits),
     )
 
