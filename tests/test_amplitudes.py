@@ -93,6 +93,7 @@ def test_files_keep_the_option_and_what_it_means(models, tmp_path):
     assert_allclose(again.score(X), model.score(X))
 
 
+@pytest.mark.slow
 def test_engines_blocks_and_gaps_learn_the_same():
     X = loud_parts(120)
     X[::7, 3] = np.nan

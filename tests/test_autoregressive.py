@@ -98,12 +98,14 @@ def test_drawn_rows_are_like_those_learnt_from(fitted, walker):
     assert_array_equal(fitted.sample(5, random_state=1), fitted.sample(5, random_state=1))
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_model(fitted):
     again = DynamicPartitionModel(2, autoregressive=2, max_active=1, **QUICK).fit(chains())
     weights = (model._experts().autoregression.weights for model in (fitted, again))
     assert_array_equal(*weights)
 
 
+@pytest.mark.slow
 def test_rows_that_weigh_more_count_more():
     """Chains that weigh nothing say nothing."""
     rng = np.random.default_rng(0)
@@ -166,6 +168,7 @@ def test_engines_learn_the_same(engine, fitted):
     assert model.score(chains(seed=1)) == pytest.approx(fitted.score(chains(seed=1)), abs=0.05)
 
 
+@pytest.mark.slow
 def test_blocks_of_rows_are_learnt_from_too():
     X = chains()
     model = DynamicPartitionModel(1, autoregressive="all", **QUICK)

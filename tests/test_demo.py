@@ -27,6 +27,7 @@ def demo(tmp_path_factory):
         return folder, run_demo(folder)
 
 
+@pytest.mark.slow
 def test_pairs_are_described_without_error_by_five_experts(demo):
     pairs = demo[1][0]
     assert (pairs.n_rows, pairs.n_experts) == (32, 10)
@@ -37,6 +38,7 @@ def test_pairs_are_described_without_error_by_five_experts(demo):
     assert 5 < pairs.bits < 6
 
 
+@pytest.mark.slow
 def test_digits_are_described_better_than_by_their_mean(demo):
     digits = demo[1][1]
     assert (digits.n_rows, digits.n_experts) == (297, 20)
@@ -47,6 +49,7 @@ def test_digits_are_described_better_than_by_their_mean(demo):
     assert digits.bits < 0.9 * -np.log2(np.where(data.test, mean, 1 - mean)).sum(axis=1).mean()
 
 
+@pytest.mark.slow
 def test_figures_are_written_and_not_empty(demo):
     figures = sorted(demo[0].glob("*.png"))
     assert len(figures) >= 6
@@ -56,6 +59,7 @@ def test_figures_are_written_and_not_empty(demo):
             assert len(np.unique(np.asarray(picture.convert("L")))) > 2
 
 
+@pytest.mark.slow
 def test_it_ends_with_the_zoo_and_a_page_to_open(demo, capsys):
     folder = demo[0]
     model = load(folder / "zoo.dynpart")

@@ -34,7 +34,6 @@ def expected_to_fail(estimator):
 @parametrize_with_checks(
     [
         DynamicPartitionModel(max_iter=4),
-        DynamicPartitionModel(n_experts=3, n_active=2),
         DynamicPartitionModel(learning="paper", n_swaps=0),
     ],
     expected_failed_checks=expected_to_fail,
@@ -45,8 +44,11 @@ def test_scikit_learn_conventions(estimator, check):
 
 @pytest.mark.slow
 @quietly
-@parametrize_with_checks([DynamicPartitionModel()], expected_failed_checks=expected_to_fail)
-def test_scikit_learn_conventions_with_defaults(estimator, check):
+@parametrize_with_checks(
+    [DynamicPartitionModel(), DynamicPartitionModel(n_experts=3, n_active=2)],
+    expected_failed_checks=expected_to_fail,
+)
+def test_scikit_learn_conventions_in_full(estimator, check):
     check(estimator)
 
 
@@ -207,6 +209,7 @@ def test_encoding_options_trade_experts_for_nats(grey):
     assert encoded(activation_cost=1e9)[0] == len(grey)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("binary", [False, True])
 def test_codes_for_reconstruction_reconstruct_better_and_explain_less(grey, binary):
     X = (grey > np.median(grey)).astype(np.uint8) if binary else grey
@@ -231,6 +234,7 @@ def test_codes_for_reconstruction_reconstruct_better_and_explain_less(grey, bina
     np.testing.assert_allclose(fitted.activation_probabilities_, (usage + 0.5) / (len(X) + 1))
 
 
+@pytest.mark.slow
 def test_how_often_experts_are_active_is_counted_in_some_of_many_rows():
     X = make_bars(3, 24_000, random_state=0)
     model = DynamicPartitionModel(6, max_iter=6, random_state=0).fit(X)
@@ -352,6 +356,7 @@ def test_a_warning_points_at_the_call_of_fit(pairs):
     assert {warning.filename for warning in caught} == {__file__}
 
 
+@pytest.mark.slow
 def test_threads_change_no_result_and_progress_changes_no_code(
     grey, grey_model, capsys, monkeypatch
 ):
@@ -374,7 +379,8 @@ def codes_of_a_fit(X, n_jobs):
     return model.transform(X), model.score_samples(X)
 
 
-@pytest.mark.parametrize("kind", ["threads", pytest.param("spawn", marks=pytest.mark.slow), "fork"])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["threads", "spawn", "fork"])
 def test_fits_side_by_side_give_the_same_codes(kind, grey, monkeypatch):
     """In threads and processes, also in those forked while threads of ours are there."""
     monkeypatch.setattr("dynpart.threads.SHARED_TERMS", 1)

@@ -117,6 +117,7 @@ def test_gaps_are_told_with_what_is_expected(model, table):
     assert "2 of them not observed" in str(told)
 
 
+@pytest.mark.slow
 def test_pictures_say_where(model):
     digits = load_digits()
     model = DynamicPartitionModel(12, max_active=5, max_iter=8, random_state=0).fit(digits.train)

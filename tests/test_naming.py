@@ -156,6 +156,7 @@ def test_places_of_images():
     assert place_in_words(pixels[:0].ravel(), shape) == "nowhere"
 
 
+@pytest.mark.slow
 def test_experts_of_images_are_named_by_place():
     digits = load_digits()
     model = DynamicPartitionModel(8, max_active=4, max_iter=8, random_state=0).fit(digits.train)

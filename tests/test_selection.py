@@ -95,6 +95,29 @@ def test_pairs_have_two_experts_each(pairs):
     assert chosen.columns == pytest.approx(-6 * np.log(2), abs=0.1)
 
 
+def groups(seed, n_groups=16, n_rows=1200, n_columns=24):
+    """Rows of many groups that have no parts in common."""
+    rng = np.random.default_rng(seed)
+    usual = np.random.default_rng(0).random((n_groups, n_columns)) < 0.5
+    group = rng.integers(n_groups, size=n_rows)
+    return (rng.random((n_rows, n_columns)) < np.where(usual, 0.85, 0.15)[group]).astype(np.uint8)
+
+
+@pytest.mark.slow
+def test_rows_of_groups_are_told_by_one_expert_each():
+    X, unseen = groups(1), groups(2)
+    model = DynamicPartitionModel("auto", max_iter=10, **QUICK).fit(X)
+    chosen = model.selection_
+    assert (model.transform(unseen).sum(axis=1) == 1).all()
+    assert chosen.chosen.mean_active == 1
+    assert chosen.mixture == chosen.chosen.nats
+    assert chosen.n_experts >= 11
+    assert "with one expert a row" in str(chosen)
+    # A size of the ladder of parts, which ends at fewer experts, describes rows less well.
+    fewer = DynamicPartitionModel(6, max_iter=10, **QUICK).fit(X)
+    assert model.log_density(unseen).mean() > fewer.log_density(unseen).mean() + 1
+
+
 def test_noise_is_left_to_independent_columns():
     X = np.random.default_rng(0).integers(2, size=(300, 6)).astype(np.uint8)
     model = DynamicPartitionModel("auto", **QUICK).fit(X)

@@ -77,6 +77,7 @@ def test_idle_experts_are_not_found_and_those_always_on_only_by_each_other():
 # ------------------------------------------------------------------ planted truth
 
 
+@pytest.mark.slow
 def test_true_experts_are_found_again():
     X = make_pairs(3, 250, random_state=0)
     model = DynamicPartitionModel(6, random_state=0, n_jobs=1).fit(X)

@@ -283,6 +283,7 @@ def dynpart_in_shell(command, folder):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [

@@ -81,6 +81,7 @@ def test_without_a_cache_it_runs_and_says_once_what_that_costs(package, folder):
     assert "NUMBA_CACHE_DIR" in err
 
 
+@pytest.mark.slow
 def test_a_changed_module_makes_its_code_anew(package, filled, tmp_path):
     cache = shutil.copytree(filled, tmp_path / "cache")
     assert run(SMALL, package, NUMBA_CACHE_DIR=str(cache))[0] == "imported\nhits 1\n"
@@ -126,6 +127,7 @@ def test_a_copy_of_the_same_source_needs_no_new_code(tmp_path):
     assert source_stamp(module) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wanted", [True, False])
 def test_compiling_is_announced_to_those_who_listen(package, tmp_path, wanted):
     program = f"from dynpart import notices\nnotices.listen({wanted})\n" + SMALL
@@ -172,6 +174,7 @@ def test_a_folder_for_the_cache_is_used_and_nothing_is_said(package, filled):
     assert (out, err) == ("imported\nhits 1\n", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("suffix", "damage"),
     [
@@ -194,6 +197,7 @@ def test_a_damaged_cache_is_made_anew(package, filled, tmp_path, suffix, damage)
         assert (out, err) == (f"imported\nhits {hits}\n", "")
 
 
+@pytest.mark.slow
 def test_a_damaged_cache_that_cannot_be_mended_is_done_without(package, filled, tmp_path):
     cache = tmp_path / "cache"
     shutil.copytree(filled, cache)

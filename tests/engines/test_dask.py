@@ -55,7 +55,11 @@ class SlowEngine:
 
 def two_workers():
     """Two processes of one thread each, that keep next to nothing in memory and spill the rest."""
-    with dask.config.set({"distributed.worker.memory.target": 1e-6}):
+    settings = {
+        "distributed.worker.memory.target": 1e-6,
+        "distributed.scheduler.work-stealing": False,  # a worker that waits takes no rows away
+    }
+    with dask.config.set(settings):
         return distributed.LocalCluster(
             n_workers=2,
             threads_per_worker=1,
@@ -140,7 +144,8 @@ def test_codes_stay_where_the_rows_are(client, table, expected):
         assert any({block.key, part.key} <= keys for keys in held)
 
 
-@pytest.mark.parametrize("n_killed", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("n_killed", [1, 2])
 def test_killed_workers_change_nothing(table, expected, n_killed):
     """With both dead nobody holds rows, codes or experts any more: all are made again."""
     with two_workers() as cluster, distributed.Client(cluster) as client:
@@ -196,6 +201,7 @@ def test_a_slow_worker_changes_nothing(client, table, expected):
     assert_same(fit, expected)
 
 
+@pytest.mark.slow
 def test_empty_chunks_and_unknown_sizes_are_fine(client, table, expected):
     X = da.concatenate(
         [
@@ -235,6 +241,7 @@ def fails_at_first(block, flag, block_info=None):
     return block
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept", [False, True], ids=["lazy", "persisted"])
 def test_a_chunk_that_fails_once_does_not_spoil_later_fits(client, table, tmp_path, kept):
     flag = tmp_path / "flag"

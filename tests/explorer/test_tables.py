@@ -358,6 +358,7 @@ def test_company_has_labelled_axes(visit, zoo):
     assert [zoo.model.expert_names_[k] for k in numbers] == shown
 
 
+@pytest.mark.slow
 def test_fifty_thousand_rows_of_five_hundred_variables(visit, wide):
     assert wide.n_bytes < 15_000_000
     begun = time.monotonic()

@@ -69,6 +69,7 @@ def model_of():
     return DynamicPartitionModel(10, max_iter=3, learning=Annealed(min_active=5), random_state=0)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore:.* no observed value:UserWarning")
 @pytest.mark.parametrize("weighted", [False, True], ids=["unweighted", "weighted"])

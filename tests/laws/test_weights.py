@@ -140,7 +140,7 @@ def test_sums_are_proportional_to_weights(name, problem, factor):
         {"n_active": 2},
         {"prior": "independent"},
         {"prior": None},
-        {"engine": "reference"},
+        pytest.param({"engine": "reference"}, id="reference", marks=pytest.mark.slow),
         {"engine": "reference", "learning": "paper"},
     ],
     ids=lambda changes: "-".join(map(str, changes)) or "defaults",

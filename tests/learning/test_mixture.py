@@ -101,6 +101,7 @@ def test_a_mixture_is_no_alternative_to_what_was_asked_for(asked):
     assert not model.adaptation_.mixture
 
 
+@pytest.mark.slow
 def test_a_large_sparse_matrix_has_the_same_alternative(monkeypatch):
     X = clusters(300)
     dense = DynamicPartitionModel(5, max_iter=10, random_state=0).fit(X)

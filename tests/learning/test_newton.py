@@ -124,6 +124,7 @@ def test_a_fit_finds_the_pairs_and_keeps_the_option(tmp_path):
     assert load(tmp_path / "pairs.dynpart").expert_update == "newton"
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_engines_and_blocks_learn_the_same():
     X = make_bars(n_samples=300, random_state=0)

@@ -104,6 +104,7 @@ def test_no_opinion_is_certain_for_want_of_rows():
     assert means.min() > 1e-3
 
 
+@pytest.mark.slow
 def test_what_is_never_wrong_stays_crisp():
     pairs = DynamicPartitionModel(10, random_state=0).fit(make_pairs(5))
     # 16 of 32 rows each, and one row of the population, which is half and half

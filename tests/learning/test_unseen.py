@@ -105,7 +105,8 @@ def test_more_experts_than_rows_are_warned_about():
 
 
 @pytest.mark.parametrize(
-    ("n_rows", "n_features", "n_experts"), [(20, 100, 10), (50, 30, 10), (100, 200, 20)]
+    ("n_rows", "n_features", "n_experts"),
+    [(20, 100, 10), (50, 30, 10), pytest.param(100, 200, 20, marks=pytest.mark.slow)],
 )
 def test_the_estimate_is_near_the_truth_for_noise(n_rows, n_features, n_experts):
     """Training rows look better explained than independent columns; unseen ones are not."""

@@ -162,6 +162,7 @@ def test_blocks_cut_elsewhere_are_another_run(tmp_path):
         model.fit([X[:20], X[20:]], checkpoint=tmp_path / "c")
 
 
+@pytest.mark.slow
 def test_chunks_of_a_cluster_are_known_again(tmp_path):
     distributed = pytest.importorskip("distributed")
     da = pytest.importorskip("dask.array")

@@ -91,8 +91,9 @@ These reasons follow from the form of the models. None of them was measured on i
 - **Circuits sum over all hidden states.** Their log P(x) is exact. Ours is a lower bound: the sum
   runs over the codes near one that was found by search.
 - **The number of experts is chosen for short descriptions.** `n_experts="auto"` compares sizes by
-  one code a row, on training rows that it holds back, and takes the smallest size that is about as
-  good as the best. The density of a larger model may be higher.
+  one code a row, or by log P(x) where one expert a row is better, on training rows that it holds
+  back. It takes the smallest size that is about as good as the best. The density of a larger model
+  may be higher.
 - **A mixture tells one component a row.** That is cheap where rows fall into groups. Several active
   experts cost more to tell, which pays where parts combine freely.
 """

@@ -53,17 +53,17 @@ def sum_neighbours(density, ranks, active, tables, log_density, activation):
     opinions = np.empty(n_features), np.empty(n_features)
     joint, odds = np.empty(n_types), np.empty((n_experts, n_types))
     weight, is_active = np.empty(n_types), np.zeros(n_experts + 1, np.bool_)
+    seats = np.empty(n_experts, np.int64)
     for i in range(len(active)):
-        code = np.flatnonzero(active[i])
-        is_active[:n_experts] = active[i]
+        code = seats[: list_code(active[i], is_active, seats)]
         find_holders(code, ranks, density[i], holders, opinions)
-        gains = np.zeros((len(code) + 1, n_experts))
+        gains = np.empty((len(code) + 1, n_experts))
         explained = np.empty(len(code) + 1)
         add_gains(ranks, density[i], is_active, holders, opinions, gains, explained)
         fill_odds(code, is_active, tables, joint, odds)
         # Row 0 is the code itself, row 1 + s that without its expert s; the last column stands for
         # no further expert.
-        values = np.full((len(code) + 1, n_experts + 1), -np.inf)
+        values = np.empty((len(code) + 1, n_experts + 1))
         for row in range(len(code) + 1):
             gone = code[row - 1] if row else -1
             told = explained[row], gains[row]
@@ -71,6 +71,18 @@ def sum_neighbours(density, ranks, active, tables, log_density, activation):
         if len(code) == 1:
             values[1, n_experts] = -np.inf  # an empty code is worth nothing
         log_density[i] = share_out(code, values, activation[i])
+
+
+@in_place
+def list_code(active, is_active, seats):
+    """Take down who is active, also as a list; returns how many these are."""
+    n_active = 0
+    for k in range(len(active)):
+        is_active[k] = active[k]
+        if active[k]:
+            seats[n_active] = k
+            n_active += 1
+    return n_active
 
 
 @in_place
@@ -105,6 +117,7 @@ def add_gains(ranks, density, is_active, holders, opinions, gains, explained):
     for d in range(n_features):
         total += own[d]
     explained[:] = total
+    gains[:] = 0.0
     for d in range(n_features):
         explained[1 + seat[d]] -= own[d] - next_own[d]
     for k in range(n_experts):
@@ -155,6 +168,7 @@ def tell_codes(gone, joint, odds, tables, is_active, told, weight, values):
     _, _, parent, _, apart = tables
     n_experts, n_types = odds.shape
     most = -np.inf
+    values[:] = -np.inf
     for c in range(n_types):
         weight[c] = joint[c] - (np.log(odds[gone, c]) if gone >= 0 else 0.0)
         most = max(most, weight[c])
