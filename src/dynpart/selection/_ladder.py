@@ -52,7 +52,9 @@ GIVE_UP = 2
 GROWTH = 1.4
 """Each mixture that is tried has about so many times the components of the one before."""
 IDLE = 0.1
-"""Share of a mixture's components that may be the likeliest of no row: people read them all."""
+"""Share of a mixture's components that may be the likeliest of no row."""
+EARNED = 10.0
+"""Nats, over all rows, that each further component must save: people read them all."""
 NEVER = 1e6
 """Activation cost, in nats, that no expert earns."""
 
@@ -233,23 +235,25 @@ class Judge:
     def mixtures(self, most: int, report: Callable[[str], None] | None = None) -> Curve:
         """Log P(x) of held-back rows under mixtures, from two components on.
 
-        It ends where two sizes in a row are no better than the best before them, or where
-        components are idle. There is none where a fit would not try one expert a row.
+        It ends where two sizes in a row save too little, or where components are idle. There is
+        none where a fit would not try one expert a row.
         """
         found: Curve = {}
         if not (self.split.task.joint and allows_mixture(self._sized(2), self.plan)):
             return found
-        n_experts, best, n_worse = 2, -np.inf, 0
-        while n_experts <= most and n_worse < 2:
+        n_experts, best, n_vain = 2, -np.inf, 0
+        while n_experts <= most and n_vain < 2:
             mixture = self._mixture(n_experts)
             if self._share_idle(mixture) > IDLE:
                 break
             scores = mixture.log_densities(self.split.held)
-            found[n_experts] = scores, 1.0
             if report is not None:
                 report(f"mixture of {n_experts}: held-back rows have {self._mean(scores):.3f} nats")
-            n_worse = 0 if self._mean(scores) > best else n_worse + 1
-            best = max(best, self._mean(scores))
+            gain = self.task.n_rows * (self._mean(scores) - best)
+            if gain > EARNED * (n_experts - max(found, default=0)):
+                found[n_experts], best, n_vain = (scores, 1.0), self._mean(scores), 0
+            else:
+                n_vain += 1
             n_experts = max(n_experts + 1, round(GROWTH * n_experts))
         return found
 
