@@ -9,9 +9,9 @@ from sklearn.base import clone
 
 from dynpart import DynamicPartitionModel, load
 from dynpart.datasets import make_bars, make_pairs
+from dynpart.learning import held_back_parts
 from dynpart.selection import Selection, TriedSize
 from dynpart.selection._choice import AS_SHORT, TIE, chosen, standard_error
-from dynpart.selection._splits import held_back_parts
 
 sizes = pytest.importorskip("benchmarks.sizes", reason="not part of this distribution")
 
@@ -205,7 +205,7 @@ def test_dask_arrays_choose_as_the_table_does(pairs):
 
 
 def test_a_large_table_is_looked_at_in_part(pairs, monkeypatch):
-    monkeypatch.setattr("dynpart.selection._splits.MOST_ROWS", 200)
+    monkeypatch.setattr("dynpart.learning._splits.MOST_ROWS", 200)
     _, X = pairs
     model = DynamicPartitionModel("auto", max_iter=10, **QUICK).fit(X)
     assert model.selection_.n_rows + model.selection_.n_held_back == 200

@@ -10,6 +10,8 @@ from dynpart.datasets import make_pairs
 from dynpart.engines import Experts, make_engine
 from dynpart.families import column_moments, make_family
 from dynpart.learning import Annealed
+from dynpart.learning._contest import mixture_wins
+from dynpart.learning._mixture import learn_mixture
 from dynpart.persistence import load
 from dynpart.rows import Rows
 
@@ -85,6 +87,34 @@ def test_rows_with_parts_keep_several_experts():
     model = DynamicPartitionModel(10, random_state=0).fit(X)
     assert not model.adaptation_.mixture
     assert model.transform(X).sum(axis=1).mean() == 5
+
+
+def parts(n_rows, seed=0):
+    """Rows of four halves that are one of two kinds each, with noise."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 2, (n_rows, 4)).repeat(5, axis=1)
+    return (X ^ (rng.random(X.shape) < 0.1)).astype(np.uint8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("make", "has_parts"), [(clusters, False), (parts, True)])
+def test_a_close_call_is_decided_by_rows_that_neither_has_seen(make, has_parts, monkeypatch):
+    asked = []
+
+    def wins(*arguments):
+        asked.append(mixture_wins(*arguments))
+        return asked[-1]
+
+    def at_any_rate(task, plan, rows, enough, seed):
+        return learn_mixture(task, plan, rows, -np.inf, seed)
+
+    monkeypatch.setattr("dynpart.learning._unseen.CLOSE", np.inf)
+    monkeypatch.setattr("dynpart.learning._restarts.learn_mixture", at_any_rate)
+    monkeypatch.setattr("dynpart.learning._restarts.mixture_wins", wins)
+    model = DynamicPartitionModel(8, max_iter=10, random_state=0)
+    model.fit(make(2400))
+    assert asked == [not has_parts]
+    assert model.adaptation_.mixture == (not has_parts)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from dynpart.learning._batch import (
     update_opinions,
 )
 from dynpart.learning._connectivity import neighbourly
+from dynpart.learning._contest import log_densities
 from dynpart.learning._diagnosis import complaints
 from dynpart.learning._learner import RunLog, iterate, learn_once
 from dynpart.learning._left_out import leave_out
@@ -17,6 +18,7 @@ from dynpart.learning._objective import activation_probabilities, penalised_obje
 from dynpart.learning._plans import Annealed, Paper, Plan, Sizes, Step, candidates
 from dynpart.learning._records import IterationRecord, LearnerState
 from dynpart.learning._restarts import COUNTED_ROWS, Fit, fit_experts
+from dynpart.learning._splits import Split, held_back_parts, splits_of
 from dynpart.learning._task import Task, with_levels
 from dynpart.learning._trials import Adaptation, Trial
 from dynpart.learning._unseen import WORTH_IT
@@ -35,6 +37,7 @@ __all__ = [
     "Plan",
     "RunLog",
     "Sizes",
+    "Split",
     "Step",
     "Task",
     "Trial",
@@ -45,12 +48,15 @@ __all__ = [
     "complaints",
     "fit_experts",
     "fit_mixture",
+    "held_back_parts",
     "iterate",
     "learn_once",
     "leave_out",
+    "log_densities",
     "neighbourly",
     "penalised_objective",
     "sharpened",
+    "splits_of",
     "update_expertise",
     "update_opinions",
     "with_levels",

@@ -10,6 +10,7 @@ import numpy as np
 
 from dynpart.engines import Codes, Experts, PursuitRule
 from dynpart.learning._batch import break_ties
+from dynpart.learning._contest import FEWEST_ROWS, mixture_wins
 from dynpart.learning._learner import RunLog, run
 from dynpart.learning._mixture import Mixture, allows_mixture, learn_mixture
 from dynpart.learning._objective import Description, shortest
@@ -76,7 +77,7 @@ def fit_experts(
     """Learn `n_init` times from different starts and keep the shortest description.
 
     The plan may allow a mixture, one expert a row, as an alternative. It is kept if it describes
-    rows that are left out in fewer nats.
+    rows that are left out in fewer nats; where that is close, both are learnt without some rows.
 
     Parameters
     ----------
@@ -104,7 +105,16 @@ def fit_experts(
     unseen = describe_unseen(
         task, plan, best.experts, best.rows, best.n_rows, best.codes, rule, last, seed, mixture
     )
-    if mixture is not None and unseen is not None and unseen.prefers_mixture(task.n_rows):
+    if mixture is None or unseen is None:
+        return replace(best, unseen=unseen)
+    prefers_mixture = unseen.prefers_mixture(task.n_rows)
+    if unseen.is_close() and task.n_rows >= FEWEST_ROWS:
+
+        def learn(some: Task) -> Fit:
+            return _single_fit(some, plan, seed, rule, None, None)
+
+        prefers_mixture = mixture_wins(task, plan, rule, seed, learn)
+    if prefers_mixture:
         return _of_mixture(task, mixture, best, unseen, rule)
     return replace(best, unseen=unseen)
 

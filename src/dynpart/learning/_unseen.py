@@ -34,8 +34,10 @@ FOLDS = 5
 """Parts in which these are left out."""
 WORTH_IT = 70.0
 """Nats, about 100 bits over all rows, that a mixture must save to be preferred."""
-MANY = 20
+MANY = 10
 """All folds are left out of a mixture at once if there are so many times as many rows."""
+CLOSE = 0.01
+"""Share of the nats of a row by which the estimate may be off."""
 VAGUE = 1.0
 """Nats by which the estimate for a single row may be off for other reasons than chance."""
 PRICE = 1.0
@@ -72,6 +74,10 @@ class Unseen:
         Several experts a row tell people more, so they are kept where little is at stake.
         """
         return n_rows * (self.mixture - self.density) > WORTH_IT
+
+    def is_close(self) -> bool:
+        """Whether a mixture is about as good by this estimate, which flatters the experts."""
+        return abs(self.mixture - self.density) < CLOSE * abs(self.density)
 
 
 def describe_unseen(

@@ -12,24 +12,24 @@ from numpy.typing import NDArray
 
 from dynpart.arrays import to_numpy
 from dynpart.encoding import Encoding
-from dynpart.engines import Experts, row_log_base
+from dynpart.engines import Experts
 from dynpart.learning import (
     WORTH_IT,
     LearnerState,
     Mixture,
     Plan,
+    Split,
     Task,
     allows_mixture,
     break_ties,
     fit_experts,
     fit_mixture,
     iterate,
+    log_densities,
 )
-from dynpart.neighbourhood import neighbourhood
 from dynpart.prior import CodePrior
 from dynpart.pursuits import pursue
 from dynpart.selection._choice import TIE, Curve, chosen, compared, standard_error
-from dynpart.selection._splits import Split
 
 Array = NDArray[np.float64]
 
@@ -66,7 +66,6 @@ class Candidate:
     experts: Experts
     prior: CodePrior
     scores: Array
-    active: NDArray[np.bool_]
     mean_active: float
 
     @property
@@ -269,11 +268,11 @@ class Judge:
         return self.task.n_rows * gap > WORTH_IT
 
     def _densities(self, candidate: Candidate) -> Array:
-        """Log P(x) of held-back rows, summed over the neighbours of their codes."""
-        rows = self.split.held.to_numpy()
-        experts = candidate.experts.like(np.empty(0))
-        found = neighbourhood(rows, candidate.active, experts, candidate.prior)
-        return found.log_density + row_log_base(rows, experts.family)
+        """Log P(x) of held-back rows, under the prior of all other rows' codes."""
+        engine, experts = self.task.engine, candidate.experts
+        _, prior = self.encoding.counted(engine, self.task.rows, experts)
+        rule = self.encoding.rule(experts.log2_expertise.shape, prior)
+        return log_densities(engine, experts, prior, self.split.held, rule)
 
     def _sized(self, n_experts: int) -> Task:
         least, most = self.encoding.limits(n_experts)
@@ -293,7 +292,7 @@ class Judge:
         active = to_numpy(codes.active(experts.n_experts))
         scores = _explained(codes) + prior.log_prob(active)
         mean_active = float(np.average(active.sum(axis=1), weights=self.split.weight))
-        found = Candidate(experts, prior, scores, active, mean_active)
+        found = Candidate(experts, prior, scores, mean_active)
         if self.leader is None or self._mean(scores) > self._mean(self.leader.scores):
             self.leader = found
         return found

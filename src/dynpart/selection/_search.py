@@ -8,10 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynpart.encoding import Encoding
-from dynpart.learning import Plan, Task
+from dynpart.learning import Plan, Task, splits_of
 from dynpart.selection._choice import Selection, chosen, compared
 from dynpart.selection._ladder import Judge
-from dynpart.selection._splits import splits_of
 
 Array = NDArray[np.float64]
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dynpart.arrays import like, namespace
 from dynpart.families import ColumnMoments, Family, column_moments
-from dynpart.learning import Task, with_levels
+from dynpart.learning._task import Task, with_levels
 from dynpart.rows import Rows
 
 Array = NDArray[np.float64]
