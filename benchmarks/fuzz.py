@@ -4,7 +4,7 @@ Every target draws cases with hypothesis (or injects faults) and accepts only tw
 documented error, or a result that holds together. Each runs in a process of its own, so that even a
 crash of the interpreter is counted and not just suffered.
 
-    python benchmarks/fuzz.py                  # at least 10,000 cases
+    python benchmarks/fuzz.py                  # at least 15,000 cases
     python benchmarks/fuzz.py --cases 500 --only model-file
 """
 

@@ -370,3 +370,15 @@ def test_values_without_a_probability_are_named(kind, value, words):
         family.check(X)
     with pytest.raises(ValueError, match=r"row 1 \(counted from 0\), column 'c'"):
         family.check(X, columns=["a", "b", "c"])
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_no_variance_is_below_zero(seed):
+    """Nor that of columns with a single level, whose probabilities are 1 up to rounding."""
+    rng = np.random.default_rng(seed)
+    family = Categorical(levels=np.array([1.0, 1.0, 3.0, 2.0]), binary=np.array([0.0, 0, 0, 1]))
+    eta = np.zeros((3, 5, 4))
+    eta[0, :, :2] = 1 + rng.integers(0, 3, (5, 2)) * np.finfo(float).eps
+    eta[:, :, 2] = np.eye(3)[rng.integers(0, 3, 5)].T * (1 + np.finfo(float).eps)
+    eta[:2, :, 3] = 0.5
+    assert (family.variance(eta) >= 0).all()

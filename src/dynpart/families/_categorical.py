@@ -160,7 +160,8 @@ class Categorical(Family):
 
     def variance(self, eta: Array) -> Array:
         """Half the chance that two rows differ: for binary variables the variance."""
-        return (1 - (eta * eta).sum(axis=0)) / 2
+        varies = 1 - (eta * eta).sum(axis=0)
+        return namespace(eta).clip(varies, 0, None) / 2  # one level: rounding may go below 0
 
     def scattered(self, moments: ColumnMoments, noise: Array, spread: float) -> Array:
         return self._moved(self.population(moments)[:, None], spread * noise)
