@@ -5,6 +5,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
+from dynpart import DynamicPartitionModel
 from dynpart.containers import filled
 
 GAPS = np.array([[False, True, False], [False, False, True]])
@@ -57,3 +58,13 @@ def test_tensors_stay_where_they_are():
     assert out.dtype == X.dtype
     assert out.tolist() == [[1, 2.5, 3], [4, 5, 2.5]]
     assert bool(X.isnan().any())
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_flags_with_gaps_that_are_called_categories_stay_flags():
+    frame = pd.DataFrame({"a": ["red", "blue"] * 4, "b": [True, None, False, None] * 2})
+    model = DynamicPartitionModel(2, columns="categorical", max_iter=2, random_state=0).fit(frame)
+    whole = model.impute(frame)
+    assert set(map(type, whole["b"])) <= {bool, np.bool_}
+    assert model.transform(whole).shape == (8, 2)
+    assert model.sample(3, random_state=0)["b"].dtype == bool

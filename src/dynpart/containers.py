@@ -15,6 +15,10 @@ from dynpart.schema import Schema
 # ------------------------------------------------------------------------------- new tables
 
 
+FLAGS = {"False": False, "True": True, "0": False, "1": True}
+"""Booleans by the names of their levels; as numbers where gaps stand among them."""
+
+
 def built(table: NDArray[Any], schema: Schema, *, means: bool = False) -> Any:
     """Rows of numbers as a table of the kind that a model has learnt from.
 
@@ -50,6 +54,7 @@ def built(table: NDArray[Any], schema: Schema, *, means: bool = False) -> Any:
     if schema.container == "polars":
         return _built_polars(columns, names, schema)
     if schema.container == "structured":
+        columns = [c.astype(str) if c.dtype.kind == "O" else c for c in columns]
         out = np.empty(
             len(table), [(name, c.dtype) for name, c in zip(names, columns, strict=True)]
         )
@@ -87,14 +92,14 @@ def _level_values(levels: tuple[str, ...], dtype: str) -> NDArray[Any]:
     base = dtype.rpartition(":")[2]
     try:
         if base == "bool":
-            return np.array([{"True": True, "False": False}[level] for level in levels])
+            return np.array([FLAGS[level] for level in levels])
         if base in ("int", "float"):
             return np.array([float(level) for level in levels]).astype(
                 np.int64 if base == "int" else np.float64
             )
     except (KeyError, ValueError):
         pass  # levels that the person has named otherwise
-    return np.array(levels, dtype=str)
+    return np.array(levels, dtype=object)  # texts of NumPy lose zero bytes at their end
 
 
 def _built_pandas(columns: list[NDArray[Any]], names: list[str], schema: Schema) -> Any:
@@ -103,10 +108,9 @@ def _built_pandas(columns: list[NDArray[Any]], names: list[str], schema: Schema)
     series = {}
     for d, (name, column) in enumerate(zip(names, columns, strict=True)):
         dtype, levels = schema.dtypes[d] if schema.dtypes else "", schema.levels_of(d)
-        values: Any = column.astype(object) if column.dtype.kind == "U" else column
+        values: Any = column
         if levels is not None and ":" in dtype:
             kept = _level_values(levels, dtype)
-            kept = kept.astype(object) if kept.dtype.kind == "U" else kept
             values = pd.Categorical(values, kept, ordered=dtype.startswith("ordered"))
         series[name] = values
     return pd.DataFrame(series, columns=names)
@@ -118,7 +122,7 @@ def _built_polars(columns: list[NDArray[Any]], names: list[str], schema: Schema)
     out = []
     for d, (name, column) in enumerate(zip(names, columns, strict=True)):
         dtype, levels = schema.dtypes[d] if schema.dtypes else "", schema.levels_of(d)
-        series = pl.Series(name, column.tolist() if column.dtype.kind == "U" else column)
+        series = pl.Series(name, column.tolist() if column.dtype.kind == "O" else column)
         if levels is not None and dtype == "ordered:text":
             series = series.cast(pl.Enum(list(levels)))
         elif levels is not None and dtype == "category:text":
