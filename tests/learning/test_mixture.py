@@ -96,6 +96,28 @@ def parts(n_rows, seed=0):
     return (X ^ (rng.random(X.shape) < 0.1)).astype(np.uint8)
 
 
+def baskets(n_rows, seed=0):
+    """Most rows are empty; the rest has a few things of one of six shelves."""
+    rng = np.random.default_rng(seed)
+    shelf = rng.integers(0, 6, n_rows)
+    chance = np.kron(np.eye(6), np.full((1, 5), 0.45))[shelf]
+    return ((rng.random((n_rows, 30)) < chance) & (rng.random((n_rows, 1)) < 0.3)).astype(np.uint8)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_codes_of_rows_that_are_mostly_empty_cost_less_than_columns():
+    """Components that overlap would each get a share of the empty rows, and cost their codes."""
+    X, unseen = baskets(6000), baskets(2000, seed=1)
+    model = DynamicPartitionModel(14, random_state=0).fit(X)
+    p = (X.sum(axis=0) + 0.5) / (len(X) + 1)
+    columns = np.log(np.where(unseen, p, 1 - p)).sum(axis=1).mean()
+    assert model.score(unseen) > columns
+    assert model.baseline_.saved_bits > 0
+    em = mixture_by_em(X, 14)
+    assert model.log_density(unseen).mean() > em(unseen) - 0.1
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("make", "has_parts"), [(clusters, False), (parts, True)])
 def test_a_close_call_is_decided_by_rows_that_neither_has_seen(make, has_parts, monkeypatch):

@@ -446,11 +446,13 @@ class NumpyEngine:
         """The rows with these indices."""
         return rows[indices]
 
-    def mixture_sums(self, rows: Rows, experts: Experts, log_weight: Array) -> MixtureSums:
+    def mixture_sums(
+        self, rows: Rows, experts: Experts, log_weight: Array, sharpness: float = 1.0
+    ) -> MixtureSums:
         """Sums for EM of a mixture whose components are the experts."""
         from dynpart.engines._mixture import mixture_sums
 
-        return mixture_sums(rows, experts, log_weight)
+        return mixture_sums(rows, experts, log_weight, sharpness)
 
 
 class Engine(Protocol):
@@ -504,7 +506,9 @@ class Engine(Protocol):
     def opinion_sums(self, rows: Any, experts: Experts, codes: Any) -> OpinionSums:
         """Sums for Newton's method (appendix B), given the codes, in families that allow it."""
 
-    def mixture_sums(self, rows: Any, experts: Experts, log_weight: Array) -> MixtureSums:
+    def mixture_sums(
+        self, rows: Any, experts: Experts, log_weight: Array, sharpness: float = 1.0
+    ) -> MixtureSums:
         """Sums for EM of a mixture whose components, with these weights, are the experts."""
 
     def autoregression_sums(self, rows: Any, experts: Experts, codes: Any) -> AutoregressionSums:

@@ -30,17 +30,21 @@ class MixtureSums:
         Rows of each expert, shared out likewise.
     log_likelihood : float
         Sum of log P(x) over rows.
+    log_joint : float
+        Sum of log P(x, expert) over rows, of each row's likeliest expert.
     """
 
     sums: ResponsibilitySums
     usage: Array
     log_likelihood: float
+    log_joint: float
 
     def __add__(self, other: MixtureSums) -> MixtureSums:
         return MixtureSums(
             self.sums + other.sums,
             self.usage + other.usage,
             self.log_likelihood + other.log_likelihood,
+            self.log_joint + other.log_joint,
         )
 
     def without(self, other: MixtureSums) -> MixtureSums:
@@ -49,10 +53,13 @@ class MixtureSums:
             self.sums.without(other.sums),
             namespace(self.usage).clip(self.usage - other.usage, 0, None),
             self.log_likelihood - other.log_likelihood,
+            self.log_joint - other.log_joint,
         )
 
 
-def mixture_sums(rows: Rows, experts: Experts, log_weight: Array) -> MixtureSums:
+def mixture_sums(
+    rows: Rows, experts: Experts, log_weight: Array, sharpness: float = 1.0
+) -> MixtureSums:
     """The E-step of a mixture whose components are these experts, each on its own.
 
     Parameters
@@ -61,6 +68,9 @@ def mixture_sums(rows: Rows, experts: Experts, log_weight: Array) -> MixtureSums
     experts : Experts
     log_weight : array of shape (n_experts,)
         Log probabilities of the experts. All three have arrays of the same kind.
+    sharpness : float, default=1.0
+        Rows are shared out by this power of the experts' probabilities given the row: the higher,
+        the more of a row goes to its likeliest expert.
 
     Returns
     -------
@@ -68,7 +78,7 @@ def mixture_sums(rows: Rows, experts: Experts, log_weight: Array) -> MixtureSums
     """
     experts.check_shapes(rows, cost=log_weight)
     blocks = row_blocks(*rows.shape)
-    parts = [_of_block(rows[block], experts, log_weight) for block in blocks]
+    parts = [_of_block(rows[block], experts, log_weight, sharpness) for block in blocks]
     total = parts[0]
     for part in parts[1:]:
         total = total + part
@@ -80,7 +90,7 @@ def mixture_densities(rows: Rows, experts: Experts, log_weight: Array) -> Array:
     experts.check_shapes(rows, cost=log_weight)
     blocks = [rows[block] for block in row_blocks(*rows.shape)]
     told = [
-        _responsibilities(block, experts, log_weight)[2] + row_log_base(block, experts.family)
+        _log_sum(_scores(block, experts, log_weight)[2]) + row_log_base(block, experts.family)
         for block in blocks
     ]
     return namespace(told[0]).concatenate(told)
@@ -104,25 +114,30 @@ def mixture_scores(T: Array, observed: Array, experts: Experts) -> Array:
     return scores
 
 
-def _responsibilities(
-    rows: Rows, experts: Experts, log_weight: Array
-) -> tuple[Array, Array, Array, Array]:
-    """Statistics, what was observed, log P(x) without b(x), and P(expert | x), of some rows."""
+def _scores(rows: Rows, experts: Experts, log_weight: Array) -> tuple[Array, Array, Array]:
+    """Statistics, what was observed, and log P(x, expert) without b(x), of some rows."""
     T = as_float64(experts.family.statistics(rows.values))
     xp = namespace(T)
     known = is_observed(T[0])
     T, observed = xp.where(known, T, 0.0), as_float64(known)
-    scores = mixture_scores(T, observed, experts) + log_weight
+    return T, observed, mixture_scores(T, observed, experts) + log_weight
+
+
+def _log_sum(scores: Array) -> Array:
+    """Log of the sum of exponentials, row by row."""
+    xp = namespace(scores)
     top = xp.amax(scores, axis=1)
-    log_density = top + xp.log(xp.exp(scores - top[:, None]).sum(axis=1))
-    return T, observed, log_density, xp.exp(scores - log_density[:, None])
+    return top + xp.log(xp.exp(scores - top[:, None]).sum(axis=1))
 
 
-def _of_block(rows: Rows, experts: Experts, log_weight: Array) -> MixtureSums:
-    T, observed, log_density, share = _responsibilities(rows, experts, log_weight)
-    xp = namespace(T)
-    told: Any = log_density + row_log_base(rows, experts.family)
+def _of_block(rows: Rows, experts: Experts, log_weight: Array, sharpness: float) -> MixtureSums:
+    T, observed, scores = _scores(rows, experts, log_weight)
+    xp, base = namespace(T), row_log_base(rows, experts.family)
+    told: Any = _log_sum(scores) + base
+    best: Any = xp.amax(scores, axis=1) + base
+    scores = sharpness * scores
+    share = xp.exp(scores - _log_sum(scores)[:, None])
     if rows.weight is not None:
-        share, told = share * rows.weight[:, None], told * rows.weight
+        share, told, best = share * rows.weight[:, None], told * rows.weight, best * rows.weight
     sums = xp.stack([share.T @ observed, *(share.T @ statistic for statistic in T)])
-    return MixtureSums(ResponsibilitySums(sums), share.sum(axis=0), told.sum())
+    return MixtureSums(ResponsibilitySums(sums), share.sum(axis=0), told.sum(), best.sum())

@@ -360,11 +360,14 @@ class BlocksEngine:
         """Sums for Newton's method (appendix B), added over blocks."""
         return self._sums(self.inner.opinion_sums, rows, experts, codes)
 
-    def mixture_sums(self, rows: AnyRows, experts: Experts, log_weight: Any) -> MixtureSums:
+    def mixture_sums(
+        self, rows: AnyRows, experts: Experts, log_weight: Any, sharpness: float = 1.0
+    ) -> MixtureSums:
         """Sums for EM of a mixture, added over blocks."""
         if not isinstance(rows, BlockRows):
-            return self.inner.mixture_sums(rows, experts, log_weight)
-        return tree_sum(self.inner.mixture_sums(block, experts, log_weight) for block in rows)
+            return self.inner.mixture_sums(rows, experts, log_weight, sharpness)
+        of_block = self.inner.mixture_sums
+        return tree_sum(of_block(block, experts, log_weight, sharpness) for block in rows)
 
     def autoregression_sums(
         self, rows: AnyRows, experts: Experts, codes: Any

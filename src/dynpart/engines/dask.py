@@ -285,13 +285,15 @@ class DaskEngine(NumpyEngine):
             return self.local.opinion_sums(rows, experts, codes)
         return self._sums("opinion", self.inner.opinion_sums, rows, experts, codes)
 
-    def mixture_sums(self, rows: DaskRows | Rows, experts: Experts, log_weight: Any) -> MixtureSums:
+    def mixture_sums(
+        self, rows: DaskRows | Rows, experts: Experts, log_weight: Any, sharpness: float = 1.0
+    ) -> MixtureSums:
         """Sums for EM of a mixture, added over blocks."""
         if isinstance(rows, Rows):
-            return self.local.mixture_sums(rows, experts, log_weight)
+            return self.local.mixture_sums(rows, experts, log_weight, sharpness)
         shared = [self._share(experts)] * len(rows.blocks)
-        weights = [log_weight] * len(rows.blocks)
-        return self.sum_over("mixture", self.inner.mixture_sums, rows.blocks, shared, weights)
+        others = ([each] * len(rows.blocks) for each in (log_weight, sharpness))
+        return self.sum_over("mixture", self.inner.mixture_sums, rows.blocks, shared, *others)
 
     def autoregression_sums(
         self, rows: DaskRows | Rows, experts: Experts, codes: Any

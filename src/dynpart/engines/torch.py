@@ -216,14 +216,16 @@ class TorchEngine:
             chunks = self._chunks(rows, 64 * n_features)
             return reduce(add, (of_chunk(*chunk) for chunk in chunks))
 
-    def mixture_sums(self, rows: Rows, experts: Experts, log_weight: Any) -> MixtureSums:
+    def mixture_sums(
+        self, rows: Rows, experts: Experts, log_weight: Any, sharpness: float = 1.0
+    ) -> MixtureSums:
         """Sums for EM of a mixture whose components are the experts."""
         here = self._here(experts)
         weights: Any = torch.as_tensor(log_weight, device=self.device)
         row_bytes = 16 * (here.eta.shape[0] * rows.shape[1] + here.n_experts)
         chunks = self._chunks(rows, row_bytes)
         with self._current():
-            return reduce(add, (mixture_sums(part, here, weights) for _, part in chunks))
+            return reduce(add, (mixture_sums(part, here, weights, sharpness) for _, part in chunks))
 
     def _sums(self, what: str, rows: Rows, experts: Experts, codes: TorchCodes) -> Any:
         experts.check_shapes(rows, members=codes.members)
