@@ -36,8 +36,6 @@ SETTLED = 1e-4
 SHARPNESS = 1.3
 """Power of the probabilities by which rows are shared out in the last iterations."""
 SHARP_ITERATIONS = 20
-RATHER = 4.0
-"""Nats of codes that are worth a nat of log P(x): rows are told, and read, by their codes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,21 +135,28 @@ def _start(task: Task, plan: Plan, seed: int) -> Mixture:
 def _learnt(
     task: Task, plan: Plan, start: Mixture, population: Array, left_out: Any = None
 ) -> Mixture:
-    """EM on all rows but those left out, then sharper if codes gain more than densities lose.
+    """EM on all rows but those left out, and on with sharper shares where codes are too dear.
 
-    Components may overlap: then no single one of them is probable given the row, and its code costs
-    more than the row. Where rows go more wholly to their likeliest component, overlaps vanish.
+    Components may overlap: then no single one of them is probable given the row. Its code may even
+    cost more than telling the row column by column. Where rows go more wholly to their likeliest
+    component, overlaps vanish.
     """
 
     def em(begun: Mixture, n_iter: int, sharpness: float) -> tuple[Mixture, ResponsibilitySums]:
         return _em(task, plan, task.rows, begun, population, n_iter, left_out, sharpness)
 
     found, sums = em(start, MOST_ITERATIONS, 1.0)
-    sharper, its_sums = em(found, SHARP_ITERATIONS, SHARPNESS)
-    gain = sharper.log_joint - found.log_joint
-    if gain > RATHER * max(0.0, found.log_likelihood - sharper.log_likelihood):
-        found, sums = sharper, its_sums
+    if found.log_joint < _by_columns(task, start.experts):
+        found, sums = em(found, SHARP_ITERATIONS, SHARPNESS)
     return _settled(found, sums, population, plan.epsilon)
+
+
+def _by_columns(task: Task, experts: Experts) -> float:
+    """Mean log-likelihood of rows under independent columns."""
+    usual = experts.family.constrain(task.population[:, None])
+    alone = replace(experts, eta=usual, log2_expertise=0 * experts.log2_expertise[:1])
+    sums = task.engine.mixture_sums(task.rows, alone, like(np.zeros(1), usual))
+    return float(sums.log_likelihood / sums.usage.sum())
 
 
 def _em(
