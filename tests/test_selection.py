@@ -90,6 +90,7 @@ def test_pairs_have_two_experts_each(pairs):
     assert chosen.n_rows + chosen.n_held_back == len(X)
     assert [one.n_experts for one in chosen.tried] == sorted({s.n_experts for s in chosen.tried})
     assert chosen.chosen.nats > chosen.mixture > chosen.columns
+    assert not chosen.is_mixture
     # Three fair coins, told by their experts; six columns, each a fair coin.
     assert chosen.chosen.nats == pytest.approx(-3 * np.log(2), abs=0.1)
     assert chosen.columns == pytest.approx(-6 * np.log(2), abs=0.1)
@@ -111,6 +112,7 @@ def test_rows_of_groups_are_told_by_one_expert_each():
     assert (model.transform(unseen).sum(axis=1) == 1).all()
     assert chosen.chosen.mean_active == 1
     assert chosen.mixture == chosen.chosen.nats
+    assert chosen.is_mixture
     assert chosen.n_experts >= 11
     assert "with one expert a row" in str(chosen)
     # A size of the ladder of parts, which ends at fewer experts, describes rows less well.

@@ -105,14 +105,13 @@ def _level_values(levels: tuple[str, ...], dtype: str) -> NDArray[Any]:
 def _built_pandas(columns: list[NDArray[Any]], names: list[str], schema: Schema) -> Any:
     import pandas as pd
 
-    series = {}
+    series: dict[str, Any] = {}
     for d, (name, column) in enumerate(zip(names, columns, strict=True)):
         dtype, levels = schema.dtypes[d] if schema.dtypes else "", schema.levels_of(d)
-        values: Any = column
+        series[name] = column
         if levels is not None and ":" in dtype:
             kept = _level_values(levels, dtype)
-            values = pd.Categorical(values, kept, ordered=dtype.startswith("ordered"))
-        series[name] = values
+            series[name] = pd.Categorical(column, kept, ordered=dtype.startswith("ordered"))
     return pd.DataFrame(series, columns=names)
 
 

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from dynpart.arrays import to_numpy
 from dynpart.engines import Engine, Experts, PursuitRule, row_log_base
+from dynpart.learning._learner import prior_of
 from dynpart.learning._mixture import fit_mixture
 from dynpart.learning._plans import Plan
 from dynpart.learning._splits import splits_of
 from dynpart.learning._task import Task
-from dynpart.learning._unseen import WORTH_IT
-from dynpart.neighbourhood import neighbourhood
-from dynpart.prior import MOST_TYPES, ROUGHLY, CodePrior, fit_prior
+from dynpart.learning._unseen import WORTH_IT, log_density
+from dynpart.prior import MOST_TYPES, ROUGHLY, CodePrior
 from dynpart.pursuits import pursue
 
 if TYPE_CHECKING:
@@ -54,17 +54,12 @@ def mixture_wins(
     """
     split = splits_of(task, np.random.default_rng(seed))[0]
     engine, fit = split.task.engine, learn(split.task)
-    prior = _prior_of(fit.codes, task.n_experts, ROUGHLY)
+    prior = prior_of(fit.codes, task.n_experts, ROUGHLY)
     codes = pursue(engine, fit.rows, fit.experts, replace(rule, prior=prior))
-    prior = _prior_of(codes, task.n_experts, MOST_TYPES)
+    prior = prior_of(codes, task.n_experts, MOST_TYPES)
     several = log_densities(engine, fit.experts, prior, split.held, replace(rule, prior=prior))
     alone = fit_mixture(split.task, plan, seed).log_densities(split.held)
     return task.n_rows * float(np.average(alone - several, weights=split.weight)) > WORTH_IT
-
-
-def _prior_of(codes: Any, n_experts: int, most_types: int) -> CodePrior:
-    weight = None if codes.weight is None else to_numpy(codes.weight)
-    return fit_prior(to_numpy(codes.active(n_experts)), weight, most_types)
 
 
 def log_densities(
@@ -72,6 +67,5 @@ def log_densities(
 ) -> Array:
     """Log P(x) of rows in memory, summed over the neighbours of their codes, shape (n_rows,)."""
     active = to_numpy(pursue(engine, rows, experts, rule).active(experts.n_experts))
-    here, values = experts.like(np.empty(0)), rows.to_numpy()
-    found = neighbourhood(values, active, here, prior).log_density
-    return found + row_log_base(values, here.family)
+    base = row_log_base(rows.to_numpy(), experts.family.like(np.empty(0)))
+    return log_density(rows, active, experts, prior) + base

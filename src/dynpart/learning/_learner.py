@@ -84,8 +84,13 @@ def iterate(
 def current_prior(task: Task, experts: Experts, rows: Any) -> CodePrior:
     """The prior of the codes that these experts give some rows by their likelihood alone."""
     codes = pursue(task.engine, rows, experts, task.rule(n_swaps=UNTIL_SETTLED))
+    return prior_of(codes, experts.n_experts, ROUGHLY)
+
+
+def prior_of(codes: Any, n_experts: int, most_types: int) -> CodePrior:
+    """The prior of codes in an engine's hands."""
     weight = None if codes.weight is None else to_numpy(codes.weight)
-    return fit_prior(to_numpy(codes.active(experts.n_experts)), weight, ROUGHLY)
+    return fit_prior(to_numpy(codes.active(n_experts)), weight, most_types)
 
 
 def _iteration(

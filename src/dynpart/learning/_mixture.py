@@ -59,8 +59,8 @@ class Mixture:
     log_likelihood: float
     log_joint: float
 
-    def log_density(self, engine: Engine, rows: Any) -> float:
-        """Log P(x) of rows in the engine's hands, summed."""
+    def total_log_density(self, engine: Engine, rows: Any) -> float:
+        """The sum of log P(x) over rows in the engine's hands."""
         return float(engine.mixture_sums(rows, self.experts, self.log_weight).log_likelihood)
 
     def log_densities(self, rows: Any) -> Array:

@@ -182,8 +182,8 @@ def describe_unseen(
             by_prior = float(told.log_likelihood - told.log_base)
             by_prior += float(each @ prior.log_prob(chosen))
             if single is not None:
-                by_density = float(each @ _log_density(part, chosen, judges, prior))
-                by_mixture = single.log_density(engine, part) - float(described.log_base)
+                by_density = float(each @ log_density(part, chosen, judges, prior))
+                by_mixture = single.total_log_density(engine, part) - float(described.log_base)
         found.append(
             (
                 described.n_rows,
@@ -222,7 +222,7 @@ def _prior_without(
     return fit_prior(active[rest], amount, most_types)
 
 
-def _log_density(rows: Any, active: NDArray, experts: Experts, prior: CodePrior) -> Array:
+def log_density(rows: Any, active: NDArray, experts: Experts, prior: CodePrior) -> Array:
     """Log P(x) of rows, without b(x), summed over the neighbours of their codes."""
     here = experts.like(np.empty(0))
     return neighbourhood(rows.to_numpy(), active, here, prior).log_density

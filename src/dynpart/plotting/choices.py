@@ -60,9 +60,8 @@ def plot_selection(model: Any) -> Figure:
     figure = new_figure(5.6, 3.2)
     axes = figure.subplots()
     heading(axes, "Bits per held-back row; fewer are better")
-    axes.errorbar(
-        sizes, bits, errors, color=LINE, marker="o", markersize=4, capsize=2, label="experts"
-    )
+    label = "experts, one a row" if chosen.is_mixture else "experts"
+    axes.errorbar(sizes, bits, errors, color=LINE, marker="o", markersize=4, capsize=2, label=label)
     best = (chosen.n_experts, _bits(chosen.chosen.nats))
     axes.plot(*best, "o", markersize=10, markerfacecolor="none", color=LINE)
     axes.annotate(
@@ -75,7 +74,7 @@ def plot_selection(model: Any) -> Figure:
         color=INK,
     )
     _level(axes, _bits(chosen.columns), "independent columns", "0.45", "--")
-    if chosen.mixture is not None:
+    if chosen.mixture is not None and not chosen.is_mixture:
         words = f"mixture of {chosen.n_experts} components"
         _level(axes, _bits(chosen.mixture), words, SECOND, ":")
     axes.set_xlabel("experts", fontsize=SMALL + 0.5, color=INK)

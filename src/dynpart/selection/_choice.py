@@ -79,6 +79,11 @@ class Selection:
         """The chosen size."""
         return next(one for one in self.tried if one.n_experts == self.n_experts)
 
+    @property
+    def is_mixture(self) -> bool:
+        """Whether the choice was among mixtures, with one expert a row."""
+        return self.mixture == self.chosen.nats
+
     def __str__(self) -> str:
         fewest = self.tried[0].n_experts
         saved = (self.chosen.nats - self.columns) / math.log(2)
@@ -88,7 +93,7 @@ class Selection:
             more = (self.chosen.nats - self.mixture) / math.log(2)
             beside = (
                 f", {abs(more):.1f} {'less' if more >= 0 else 'more'} than a mixture of as many"
-                if more
+                if not self.is_mixture
                 else ", with one expert a row"
             )
         return (
