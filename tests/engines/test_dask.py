@@ -58,6 +58,7 @@ def two_workers():
     settings = {
         "distributed.worker.memory.target": 1e-6,
         "distributed.scheduler.work-stealing": False,  # a worker that waits takes no rows away
+        "distributed.scheduler.bandwidth": 1,  # nor is it sent any: that would take minutes
     }
     with dask.config.set(settings):
         return distributed.LocalCluster(
