@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import platform
 import re
 import warnings
 from collections.abc import Callable
@@ -105,6 +106,15 @@ def _part(function: Callable[..., Any], compiler: type, **options: Any) -> Any:
     if not can_compile():
         return function
     return PartDispatcher(function, {}, {"nopython": True, "nogil": True, **options}, compiler)
+
+
+def explicit_vectors() -> bool:
+    """Whether inner loops are explicit vectors: on x86-64, unless DYNPART_VECTORS=0.
+
+    They are wide, and were only ever tried there; plain loops run anywhere.
+    """
+    on_x86 = platform.machine().lower() in ("x86_64", "amd64")
+    return on_x86 and os.environ.get("DYNPART_VECTORS") != "0"
 
 
 def can_compile() -> bool:
@@ -279,7 +289,8 @@ class LenientCache(FunctionCache):
 def source_stamp(path: Path) -> str:
     """What changes when a module does, or one beside it that it imports, or this one.
 
-    Compiled code holds that of the functions it calls, and constants, which live there.
+    Compiled code holds that of the functions it calls, and constants, which live there; and its
+    inner loops are of one kind or the other.
     """
     found, waiting = {}, [path, Path(__file__)]
     while waiting:
@@ -289,7 +300,7 @@ def source_stamp(path: Path) -> str:
             beside = IMPORTED.findall(found[module].decode())
             words = {word for line in beside for word in re.findall(r"\w+", line)}
             waiting += [module.parent / f"{word}.py" for word in words]
-    digest = hashlib.blake2b(digest_size=16)
+    digest = hashlib.blake2b(b"vectors" if explicit_vectors() else b"loops", digest_size=16)
     for module in sorted(found):
         digest.update(module.name.encode() + found[module])
     return digest.hexdigest()

@@ -6,13 +6,8 @@ from __future__ import annotations
 import numpy as np
 
 from dynpart.compiled import compiled, part
-from dynpart.engines._cpu_pursuit import (
-    FIRST,
-    add_all,
-    begin_with,
-    best_expert,
-    pursue_row,
-)
+from dynpart.engines._cpu_inner import best_expert
+from dynpart.engines._cpu_pursuit import FIRST, add_all, begin_with, pursue_row
 from dynpart.engines._cpu_refine import finish_row
 
 _u = np.uintp  # see _cpu_pursuit

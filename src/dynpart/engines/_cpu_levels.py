@@ -6,19 +6,14 @@ constant per expert plus corrections for the unusual ones: for the first pass, a
 the same first expert, for the second pass too.
 """
 
-# mypy: allow-untyped-defs
+# mypy: allow-untyped-defs, disable-error-code="assignment"
 from __future__ import annotations
 
 import numpy as np
 
 from dynpart.compiled import compiled, in_place, part
-from dynpart.engines._cpu_pursuit import (
-    TILE,
-    add_rows,
-    best_expert,
-    positions,
-    pursue_row,
-)
+from dynpart.engines._cpu_inner import add_rows, best_expert, positions
+from dynpart.engines._cpu_pursuit import TILE, pursue_row
 from dynpart.engines._cpu_refine import finish_row
 
 BLOCK = 128
@@ -35,18 +30,18 @@ def add_unusual(gains, rows, X, usual, start, width, surprise, first, stride):
     """
     n_lanes = gains.shape[1]
     flags = np.zeros((width + 7) // 8 * 8, np.uint8)
-    found = np.empty(width + 7, np.int64)
+    found, offsets = np.empty(width + 7, np.int32), np.empty(width, np.int64)
     for i in range(rows.size):
         row = _u(rows[i])
         for d in range(width):
             flags[d] = X[row, _u(start + d)] != usual[_u(start + d)]
-        m = positions(flags, found)
+        m = positions(flags, width, found)
         if m:
             for q in range(m):
-                d = found[q]
+                d = np.int64(found[q])
                 x = np.int64(X[row, _u(start + d)])
-                found[q] = (x * stride + first + d) * n_lanes
-            add_rows(gains, i, 0, m, found, surprise)
+                offsets[q] = (x * stride + first + d) * n_lanes
+            add_rows(gains, i, 0, m, offsets, surprise)
 
 
 @compiled
@@ -154,7 +149,7 @@ def pursue_group(
     max_active, n_swaps = rule[1], rule[4]
     if max_active > 1 or n_swaps:
         second_pass(rows, j, X, usual, table, rank, gains)
-    work, _, _, _, same, (top, _, _, _), _, _ = scratch
+    work, same, top = scratch[0], scratch[4], scratch[5][0]
     code = np.empty(max_active, np.int64)
     owner_rank, owner_log = work[3]
     offsets = np.empty(n_features, np.int64)

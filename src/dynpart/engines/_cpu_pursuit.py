@@ -12,18 +12,8 @@ from __future__ import annotations
 import numpy as np
 
 from dynpart.compiled import in_place, inlined
-from dynpart.engines._cpu_vectors import (
-    PLACES,
-    add_changes_1,
-    add_changes_2,
-    add_changes_3,
-    add_changes_4,
-    add_rows_1,
-    add_rows_2,
-    add_rows_3,
-    add_rows_4,
-    list_flags,
-)
+from dynpart.engines._cpu_inner import add_changes as add_some_changes
+from dynpart.engines._cpu_inner import add_rows, best_expert, positions
 
 TILE = 64
 """Variables whose terms are summed in float32 before the sum enters a gain in float64."""
@@ -32,32 +22,6 @@ FIRST = np.int64(0)
 """The only row of an array; as a literal it would be compiled for once more."""
 
 _u = np.uintp  # an unsigned index spares the test for "counted from the end", and so vectorises
-
-
-@inlined
-def positions(flags, found):
-    """Where flags (uint8, 0 or 1, a multiple of 8 of them) are set; returns how many.
-
-    `found` has room for all of them and seven more.
-    """
-    return list_flags(flags, flags.size // 8, PLACES, found)
-
-
-@in_place
-def add_rows(gains, i, lo, hi, offsets, table):
-    """gains[i] += rows of the flat table that begin at offsets[lo:hi]."""
-    n_lanes = gains.shape[1]
-    at = i * n_lanes
-    k = 0
-    while k + 64 <= n_lanes:
-        add_rows_4(gains, at, k, lo, hi, offsets, table)
-        k += 64
-    if n_lanes - k == 48:
-        add_rows_3(gains, at, k, lo, hi, offsets, table)
-    elif n_lanes - k == 32:
-        add_rows_2(gains, at, k, lo, hi, offsets, table)
-    elif n_lanes - k == 16:
-        add_rows_1(gains, at, k, lo, hi, offsets, table)
 
 
 @in_place
@@ -85,32 +49,12 @@ def add_changes(gains, i, m, sign, wins, offsets, old, new, new_at, table, rank)
     """
     old_rank, old_log = old
     new_rank, new_log = new
-    n_lanes = gains.shape[1]
-    at = i * n_lanes
     for lo in range(0, m, TILE):
         hi = lo + TILE if lo + TILE < m else m
-        k = 0
-        while k + 64 <= n_lanes:
-            add_changes_4(
-                gains, at, k, lo, hi, sign, wins, offsets, old_rank, old_log, new_rank, new_at,
-                new_log, table, rank,
-            )  # fmt: skip
-            k += 64
-        if n_lanes - k == 48:
-            add_changes_3(
-                gains, at, k, lo, hi, sign, wins, offsets, old_rank, old_log, new_rank, new_at,
-                new_log, table, rank,
-            )  # fmt: skip
-        elif n_lanes - k == 32:
-            add_changes_2(
-                gains, at, k, lo, hi, sign, wins, offsets, old_rank, old_log, new_rank, new_at,
-                new_log, table, rank,
-            )  # fmt: skip
-        elif n_lanes - k == 16:
-            add_changes_1(
-                gains, at, k, lo, hi, sign, wins, offsets, old_rank, old_log, new_rank, new_at,
-                new_log, table, rank,
-            )  # fmt: skip
+        add_some_changes(
+            gains, i, lo, hi, sign, wins, offsets, old_rank, old_log, new_rank, new_at, new_log,
+            table, rank,
+        )  # fmt: skip
 
 
 @inlined
@@ -118,19 +62,6 @@ def copy_row(target, i, source, j):
     """target[i] = source[j], without the copy that an assignment makes first."""
     for k in range(target.shape[1]):
         target[i, k] = source[j, k]
-
-
-@inlined
-def best_expert(gains, i, cost, active):
-    """The inactive expert that gains most beyond its cost, lowest index first, and how much."""
-    best = -1
-    most = -np.inf
-    for k in range(cost.size):
-        value = gains[i, k] - cost[k]
-        if value > most and not active[k]:
-            most = value
-            best = k
-    return best, most
 
 
 @in_place
@@ -146,7 +77,7 @@ def new_work(n_experts, n_features, rank):
     """Scratch for one row: flags, variables won, active experts, owners old and new."""
     return (
         np.zeros((n_features + 7) // 8 * 8, np.uint8),
-        np.empty(n_features + 7, np.int64),
+        np.empty(n_features + 7, np.int32),
         np.zeros(n_experts, np.bool_),
         (np.empty(n_features, rank.dtype), np.empty(n_features, np.float32)),
         (np.empty(n_features, rank.dtype), np.empty(n_features, np.float32)),
@@ -162,7 +93,7 @@ def take_over(j, gains, i, offsets, table, rank, rank_by_expert, work):
     n_features = owner_rank.size
     for d in range(n_features):
         flags[d] = rank_by_expert[_u(j), d] < owner_rank[d]
-    m = positions(flags, wins)
+    m = positions(flags, n_features, wins)
     for q in range(m):
         at = _u(wins[q])
         new_log[at] = table[_u(offsets[at] + j)]

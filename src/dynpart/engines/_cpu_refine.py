@@ -24,17 +24,16 @@ from dynpart.engines._cpu_charges import (
     second_type,
     take_type,
 )
+from dynpart.engines._cpu_inner import best_expert, positions, two_best
 from dynpart.engines._cpu_pursuit import (
     FIRST,
     add_all,
     add_changes,
     begin_with,
-    best_expert,
     copy_row,
     count_active,
     first_expert,
     new_work,
-    positions,
     pursue_row,
     take_over,
 )
@@ -57,7 +56,8 @@ def new_refinement(rank, keys, rule):
     flags for variables on which all experts agree (they are left to nobody); the largest
     log-density of each variable under any expert, which callers fill in if codes are refined, a
     list of variables, what each expert earns, and the ranks of an expert whom nobody beats; keys of
-    all experts, of owners and of heirs; what the code is charged for.
+    all experts, of owners and of heirs; what the code is charged for; what an expert earns with
+    each of its variables, what others could, and a list of places among them.
     """
     n_features, n_lanes = rank.shape
     max_active = rule[1]
@@ -70,12 +70,17 @@ def new_refinement(rank, keys, rule):
         np.zeros(n_features, np.bool_),
         (
             np.empty(n_features, np.float32),
-            np.empty(n_features, np.int64),
-            np.empty(n_experts),
+            np.empty(n_features, np.int32),
+            np.empty((2, n_experts)),
             np.zeros(n_features, rank.dtype),
         ),
         (keys, np.empty(n_features, keys.dtype), np.empty(n_features, keys.dtype)),
         new_account(rule[7]),
+        (
+            np.empty(n_features, np.float32),
+            np.empty(n_features, np.float32),
+            np.empty(n_features + 7, np.int32),
+        ),
     )
 
 
@@ -85,42 +90,35 @@ def opinion(k, nobody, offset, table):
     return table[_u(offset) + _u(k)] if k < nobody else np.float32(0)
 
 
-@inlined
-def join_owners(k, keys, owner_key, heir_key):
-    """Let expert k be the owner or heir of the variables where it is the best or second best."""
-    j = _u(k)
-    for d in range(owner_key.size):
-        key, best = keys[j, d], owner_key[d]
-        better, worse = (key, best) if key < best else (best, key)
-        heir_key[d] = worse if worse < heir_key[d] else heir_key[d]
-        owner_key[d] = better
-
-
 @in_place
 def find_owners(code, n_active, background, scratch):
-    """Find the best (owner) and second best (heir) of the active experts for every variable."""
-    (_, _, _, (owner_rank, _), (heir_rank, _)), (owner, heir), _, _, agreed, _, _, _ = scratch
+    """Find the best (owner) and second best (heir) of the active experts for every variable.
+
+    Where there is none, and where all experts agree, it is a number that no expert has.
+    """
+    (_, _, _, (owner_rank, _), (heir_rank, _)), (owner, heir) = scratch[0], scratch[1]
+    agreed = scratch[4]
     keys, owner_key, heir_key = scratch[6]
     half = 4 * keys.itemsize
-    nobody = keys.dtype.type(len(keys))
-    lower = keys.dtype.type((1 << half) - 1)
-    owner_key[:] = (nobody << half) | nobody
-    heir_key[:] = (nobody << half) | nobody
-    for step in range(n_active):
-        join_owners(code[step], keys, owner_key, heir_key)
-    if background >= 0:
-        join_owners(background, keys, owner_key, heir_key)
+    nobody = keys.dtype.type((1 << half) - 1)
+    two_best(code, n_active, background, keys, 0, owner_key, heir_key)
+    # One array at a time: the compiler makes vectors of such loops.
     for d in range(owner.size):
-        owner[d] = nobody if agreed[d] else owner_key[d] & lower
-        owner_rank[d] = 0 if agreed[d] else owner_key[d] >> half
-        heir[d] = heir_key[d] & lower
+        owner_key[d] = nobody if agreed[d] else owner_key[d]
+    for d in range(owner.size):
+        owner[d] = owner_key[d] & nobody
+    for d in range(owner.size):
+        owner_rank[d] = owner_key[d] >> half
+    for d in range(owner.size):
+        heir[d] = heir_key[d] & nobody
+    for d in range(owner.size):
         heir_rank[d] = heir_key[d] >> half
 
 
 @in_place
 def read_opinions(offsets, table, scratch):
     """Read the owners' opinions; where all experts agree, anybody's."""
-    (_, _, _, (_, owner_log), _), (owner, _), _, _, agreed, _, _, _ = scratch
+    (_, _, _, (_, owner_log), _), (owner, _), agreed = scratch[0], scratch[1], scratch[4]
     for d in range(owner.size):
         k = 0 if agreed[d] else owner[d]
         owner_log[d] = table[_u(offsets[d]) + _u(k)]
@@ -137,18 +135,19 @@ def find_heirs(j, nobody, offsets, table, scratch):
     earned : float
         How much more likely j finds them than the heirs do.
     """
-    (flags, owned, _, (_, owner_log), (_, heir_log)), (owner, heir), _, _, _, _, _, _ = scratch
+    (flags, owned, _, (_, owner_log), (_, heir_log)), (owner, heir) = scratch[0], scratch[1]
+    top, (its_own, of_others, _) = scratch[5][0], scratch[8]
     j = owner.dtype.type(j)
     for d in range(owner.size):
         flags[d] = owner[d] == j
-    m = positions(flags, owned)
-    earned = 0.0
+    m = positions(flags, owner.size, owned)
     for q in range(m):
         at = _u(owned[q])
         its = opinion(heir[at], nobody, offsets[at], table)
         heir_log[at] = its
-        earned += owner_log[at] - its
-    return m, earned
+        its_own[q] = owner_log[at] - its
+        of_others[q] = top[at] - its
+    return m, sum_of(its_own, m)
 
 
 @inlined
@@ -164,7 +163,7 @@ def bequeath(m, work):
 @in_place
 def gains_over_code(code, n_active, gains, i, offsets, table, rank, rank_by_expert, scratch):
     """Set gains[i] to the gains of all experts over those of a code, and find its owners."""
-    (_, listed, _, owners, _), _, _, _, _, (_, _, _, unbeaten), _, _ = scratch
+    (_, listed, _, owners, _), unbeaten = scratch[0], scratch[5][3]
     find_owners(code, n_active, NOBODY, scratch)
     read_opinions(offsets, table, scratch)
     # As if every owner lost its variable to an expert of the same opinion that nobody beats.
@@ -200,30 +199,29 @@ def may_stay(j, m, most, earned, gains, i, offsets, table, rank, rule, scratch):
     earned : float
         What j adds to the log-likelihood, beyond its cost.
     """
-    margin, (cost, _, _, active) = rule[2], scratch[7]
-    (_, owned, _, owners, heirs), _, (without, _), _, _, (top, rare, _, _), _, _ = scratch
-    heir_log = heirs[1]
-    enough = (earned - most) / (2 * m)
-    n_large = 0
-    n_rare = 0
-    left_out = 0.0
+    margin, (cost, _, _, active), listed = rule[2], scratch[7], scratch[5][1]
+    (flags, owned, _, owners, heirs), (without, _) = scratch[0], scratch[2]
+    small, of_others, places = scratch[8]
+    enough = np.float32((earned - most) / m)
     for q in range(m):
-        d = owned[q]
-        bound = top[_u(d)] - heir_log[_u(d)]
-        large = bound > enough
-        left_out += 0.0 if large or bound < 0 else bound
-        owned[n_large] = d
-        rare[n_rare] = d
-        n_large += large
-        n_rare += not large
+        small[q] = of_others[q] if 0 < of_others[q] <= enough else np.float32(0)
+    for q in range(m):
+        flags[q] = of_others[q] > enough
+    n_large = positions(flags, m, places)
+    for q in range(n_large):
+        listed[q] = owned[_u(places[q])]
     copy_row(without, FIRST, gains, i)
-    add_changes(without, FIRST, n_large, -1.0, owned, offsets, heirs, owners, FIRST, table, rank)
-    stays = best_expert(without, FIRST, cost, active)[1] + left_out <= earned + margin
+    add_changes(without, FIRST, n_large, -1.0, listed, offsets, heirs, owners, FIRST, table, rank)
+    most = best_expert(without, FIRST, cost, active)[1] + sum_of(small, m)
+    if most <= earned + margin:
+        return True
+    for q in range(m):
+        flags[q] = of_others[q] <= enough
+    n_rare = positions(flags, m, places)
     for q in range(n_rare):
-        owned[n_large + q] = rare[q]
-    if not stays:
-        add_changes(without, FIRST, n_rare, -1.0, rare, offsets, heirs, owners, FIRST, table, rank)
-    return stays
+        listed[q] = owned[_u(places[q])]
+    add_changes(without, FIRST, n_rare, -1.0, listed, offsets, heirs, owners, FIRST, table, rank)
+    return False
 
 
 @in_place
@@ -244,7 +242,7 @@ def settle(
         The experts of the code come first in it.
     """
     min_active, max_active, margin, _, _, _, _, charges = rule
-    work, _, (without, _), _, _, _, _, account = scratch
+    work, (without, _), account = scratch[0], scratch[2], scratch[7]
     _, owned, _, owners, heirs = work
     cost, _, _, active = account
     _, most = best_expert(gains, i, cost, active)
@@ -322,19 +320,22 @@ def enter(j, charges, account):
 def put_weakest_first(code, n_active, n_wanted, offsets, table, rule, scratch):
     """Move the experts to the front that earn least, in order; owners, heirs, costs are known."""
     margin, (cost, _, _, _) = rule[2], scratch[7]
-    (_, _, _, (_, owner_log), _), (owner, heir), _, _, _, (_, _, earned, _), _, _ = scratch
+    (_, _, _, (_, owner_log), _), (owner, heir), earned = scratch[0], scratch[1], scratch[5][2]
     earned[:] = 0.0
     for d in range(owner.size):
         if owner[d] < cost.size:
             its = opinion(heir[d], cost.size, offsets[d], table)
-            earned[owner[d]] += owner_log[d] - its
+            # By two sums: neighbours often have one owner, and would wait for each other.
+            earned[_u(d & 1), _u(owner[d])] += owner_log[d] - its
+    for step in range(n_active):
+        earned[0, code[step]] += earned[1, code[step]]
     for front in range(n_wanted):
         least = np.inf
         for seat in range(front, n_active):
-            its = earned[code[seat]] - cost[code[seat]]
+            its = earned[0, code[seat]] - cost[code[seat]]
             least = its if its < least else least
         seat = front
-        while earned[code[seat]] - cost[code[seat]] > least + margin:
+        while earned[0, code[seat]] - cost[code[seat]] > least + margin:
             seat += 1
         weakest = code[seat]
         for later in range(seat, front, -1):
@@ -355,7 +356,7 @@ def improve(code, n_active, total, gains, i, offsets, table, rank, rank_by_exper
         The same with what the code is charged for.
     """
     _, _, margin, cost, n_swaps, _, _, charges = rule
-    work, _, _, (_, greedy), _, _, _, account = scratch
+    work, (_, greedy), account = scratch[0], scratch[3], scratch[7]
     owner_log = work[3][1]
     n_greedy = n_active
     copy_code(greedy, code, n_greedy)
@@ -375,7 +376,7 @@ def improve(code, n_active, total, gains, i, offsets, table, rank, rank_by_exper
         code, n_active, n_swaps * n_active, NOBODY, False, gains, i, offsets, table, rank,
         rank_by_expert, rule, scratch,
     )  # fmt: skip
-    if sum_of(owner_log) + account[1][account[2][0]] < worth - margin:
+    if sum_of(owner_log, owner_log.size) + account[1][account[2][0]] < worth - margin:
         copy_code(code, greedy, n_greedy)
         gains_over_code(code, n_greedy, gains, i, offsets, table, rank, rank_by_expert, scratch)
         open_account(code, n_greedy, charges, account)
@@ -384,7 +385,7 @@ def improve(code, n_active, total, gains, i, offsets, table, rank, rank_by_exper
             rank_by_expert, rule, scratch,
         )  # fmt: skip
     if charges[2].size == 1:
-        total = sum_of(owner_log)
+        total = sum_of(owner_log, owner_log.size)
         return n_active, total, total + account[1][0]
     return try_another_type(
         code, n_active, gains, i, offsets, table, rank, rank_by_expert, rule, scratch
@@ -417,7 +418,7 @@ def try_another_type(code, n_active, gains, i, offsets, table, rank, rank_by_exp
     _, _, margin, _, n_swaps, _, _, charges = rule
     owner_log, account, settled = scratch[0][3][1], scratch[7], scratch[3][1]
     value, kind = account[1], account[2]
-    total = sum_of(owner_log)
+    total = sum_of(owner_log, owner_log.size)
     other, less = second_type(value, kind[0])
     worth, n_settled = total + value[kind[0]], n_active
     if less > NEARLY:
@@ -435,7 +436,7 @@ def try_another_type(code, n_active, gains, i, offsets, table, rank, rank_by_exp
         code, n_active, n_swaps * n_active, NOBODY, False, gains, i, offsets, table, rank,
         rank_by_expert, rule, scratch,
     )  # fmt: skip
-    found = sum_of(owner_log)
+    found = sum_of(owner_log, owner_log.size)
     if found + value[kind[0]] > worth + margin:
         return n_active, found, found + value[kind[0]]
     copy_code(code, settled, n_settled)
@@ -466,16 +467,16 @@ def prune_experts(code, n_active, offsets, table, rank_by_expert, rule, scratch)
 
 
 @in_place
-def sum_of(values):
-    """Sum in float64, by four running sums that do not wait for each other."""
+def sum_of(values, n):
+    """Sum of the first n values in float64, by four sums that do not wait for each other."""
     a = b = c = d = 0.0
-    whole = values.size // 4 * 4
+    whole = n // 4 * 4
     for at in range(0, whole, 4):
         a += values[_u(at)]
         b += values[_u(at + 1)]
         c += values[_u(at + 2)]
         d += values[_u(at + 3)]
-    for at in range(whole, values.size):
+    for at in range(whole, n):
         a += values[_u(at)]
     return (a + b) + (c + d)
 
@@ -512,7 +513,7 @@ def begin_alone(
     Parameters and results are those of `finish_row`; the code is worth `most`.
     """
     _, _, margin, cost, n_swaps, _, _, charges = rule
-    work, _, (_, alone), (other, _), _, _, _, account = scratch
+    work, (_, alone), (other, _), account = scratch[0], scratch[2], scratch[3], scratch[7]
     bound = -np.inf
     for k in range(charges[5].size):
         if cost[k] - charges[5][k] > bound:
@@ -534,7 +535,7 @@ def begin_alone(
         other, 1, n_swaps, NOBODY, False, gains, i, offsets, table, rank, rank_by_expert, rule,
         scratch,
     )  # fmt: skip
-    found = sum_of(work[3][1])
+    found = sum_of(work[3][1], offsets.size)
     if found + account[1][account[2][0]] <= most + margin:
         return total
     for step in range(code.size):
@@ -565,7 +566,7 @@ def finish_row(code, total, first, gains, i, offsets, table, rank, rank_by_exper
         Log-likelihood of the code that is left.
     """
     min_active, _, margin, cost, n_swaps, prune, n_starts, charges = rule
-    work, _, (_, alone), (other, _), _, _, _, _ = scratch
+    work, (_, alone), (other, _) = scratch[0], scratch[2], scratch[3]
     if not n_swaps and n_starts == 1 and not prune:
         return total
     total, most = refine_code(
@@ -600,4 +601,4 @@ def finish_row(code, total, first, gains, i, offsets, table, rank, rank_by_exper
     n_active = prune_experts(code, n_active, offsets, table, rank_by_expert, rule, scratch)
     for step in range(n_active, code.size):
         code[step] = -1
-    return sum_of(work[3][1])
+    return sum_of(work[3][1], offsets.size)

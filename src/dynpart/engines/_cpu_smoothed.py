@@ -13,22 +13,21 @@ import numpy as np
 
 from dynpart.compiled import compiled, inlined, part
 from dynpart.engines._cpu_dense import tabulate
+from dynpart.engines._cpu_inner import (
+    add_rows,
+    best_expert,
+    exponent_of,
+    mixture_shares,
+    multiply_ratios,
+    power_of_two,
+)
 from dynpart.engines._cpu_levels import row_offsets
-from dynpart.engines._cpu_pursuit import TILE, add_rows, best_expert, count_active
+from dynpart.engines._cpu_pursuit import TILE, count_active
 from dynpart.engines._cpu_refine import (
     NOBODY,
     find_owners,
     read_opinions,
     sum_of,
-)
-from dynpart.engines._cpu_vectors import (
-    exponent_of,
-    mixture_shares,
-    multiply_ratios_1,
-    multiply_ratios_2,
-    multiply_ratios_3,
-    multiply_ratios_4,
-    power_of_two,
 )
 
 GROUP = 16
@@ -48,29 +47,13 @@ _u = np.uintp  # see _cpu_pursuit
 
 
 @part(_nrt=False)
-def multiply_ratios(products, i, lo, hi, offsets, factors, shares, ahead, levels):
-    """Multiply the ratios of variables lo to hi into row i's running products of all experts."""
-    mantissa, exponent = products
-    n_lanes = levels.shape[1]
-    k = 0
-    while k + 64 <= n_lanes:
-        multiply_ratios_4(mantissa, exponent, i, k, lo, hi, offsets, factors, shares, ahead, levels)
-        k += 64
-    if n_lanes - k == 48:
-        multiply_ratios_3(mantissa, exponent, i, k, lo, hi, offsets, factors, shares, ahead, levels)
-    elif n_lanes - k == 32:
-        multiply_ratios_2(mantissa, exponent, i, k, lo, hi, offsets, factors, shares, ahead, levels)
-    elif n_lanes - k == 16:
-        multiply_ratios_1(mantissa, exponent, i, k, lo, hi, offsets, factors, shares, ahead, levels)
-
-
-@part(_nrt=False)
 def multiply_pairs(products, i, lo, hi, offsets, factors, shares, ahead, levels):
-    """The same by two variables at a time, for factors of which more would not fit."""
+    """Multiply the ratios of two variables at a time, for factors of which more would not fit."""
+    mantissa, exponent = products
     for d in range(lo, hi, 2):
         two = factors[d - lo : d - lo + 2]
         end = d + 2 if d + 2 < hi else hi
-        multiply_ratios(products, i, d, end, offsets, two, shares, ahead, levels)
+        multiply_ratios(mantissa, exponent, i, d, end, offsets, two, shares, ahead, levels)
 
 
 @inlined
@@ -239,7 +222,7 @@ def pursue_block(
                 shift[i] += moved
                 if easy:
                     multiply_ratios(
-                        products, i, start, stop, offsets, factors, shares, ahead, levels
+                        mantissa, exponent, i, start, stop, offsets, factors, shares, ahead, levels
                     )
                 else:
                     multiply_pairs(
@@ -286,7 +269,7 @@ def hard_likelihood(order, row, offsets, table, scratch):
     n_active = count_active(code)
     find_owners(code, n_active, NOBODY, scratch)
     read_opinions(offsets, table, scratch)
-    return sum_of(scratch[0][3][1])
+    return sum_of(scratch[0][3][1], offsets.size)
 
 
 @compiled

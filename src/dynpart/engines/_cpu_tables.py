@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynpart.engines._contract import Experts
+from dynpart.engines._cpu_loops import LANES
 from dynpart.engines._cpu_sums import TILE
-from dynpart.engines._cpu_vectors import LANES
 from dynpart.families import Family
 
 FLOAT32_OCTAVES = 80

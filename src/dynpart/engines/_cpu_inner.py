@@ -1,0 +1,18 @@
+"""The inner loops that kernels are made of: explicit vectors where they are meant to run."""
+
+from __future__ import annotations
+
+from dynpart.compiled import explicit_vectors
+from dynpart.engines import _cpu_loops, _cpu_vectors
+
+_loops = _cpu_vectors if explicit_vectors() else _cpu_loops
+
+add_changes = _loops.add_changes
+add_rows = _loops.add_rows
+best_expert = _loops.best_expert
+exponent_of = _loops.exponent_of
+mixture_shares = _loops.mixture_shares
+multiply_ratios = _loops.multiply_ratios
+positions = _loops.positions
+power_of_two = _loops.power_of_two
+two_best = _loops.two_best

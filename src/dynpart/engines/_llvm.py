@@ -1,0 +1,122 @@
+"""Words for writing LLVM's vectors: loads, sums that stay in registers, powers of two.
+
+All tables have the experts of one variable side by side, padded to whole vectors.
+"""
+
+# mypy: allow-untyped-defs
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+
+from dynpart.engines._cpu_loops import LANES, LOWEST, POWER_OF_TWO
+
+F32 = ir.FloatType()
+I8 = ir.IntType(8)
+I32 = ir.IntType(32)
+I64 = ir.IntType(64)
+VECTOR = ir.VectorType(F32, LANES)
+
+
+def data_of(context: Any, builder: Any, kind: types.Array, value: Any) -> Any:
+    return context.make_array(kind)(context, builder, value).data
+
+
+def width_of(context: Any, builder: Any, kind: types.Array, value: Any) -> Any:
+    """Number of columns of a two-dimensional array."""
+    array = context.make_array(kind)(context, builder, value)
+    return cgutils.unpack_tuple(builder, array.shape, 2)[1]
+
+
+def load_at(builder: Any, pointer: Any, index: Any) -> Any:
+    return builder.load(builder.gep(pointer, [index]))
+
+
+def vector_at(builder: Any, pointer: Any, index: Any, element: Any) -> Any:
+    """Load a vector of experts; rows of a table start anywhere, hence no alignment."""
+    where = builder.gep(pointer, [index])
+    where = builder.bitcast(where, ir.VectorType(element, LANES).as_pointer())
+    return builder.load(where, align=element.width // 8 if element is not F32 else 4)
+
+
+def fetch(builder: Any, pointer: Any, index: Any) -> None:
+    """Ask for a part of a table before it is needed."""
+    byte = I8.as_pointer()
+    kind = ir.FunctionType(ir.VoidType(), [byte, I32, I32, I32])
+    prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+    where = builder.bitcast(builder.gep(pointer, [index]), byte)
+    to_read, soon, of_data = (ir.Constant(I32, value) for value in (0, 3, 1))
+    builder.call(prefetch, [where, to_read, soon, of_data])
+
+
+def splat(builder: Any, value: Any, width: int = LANES) -> Any:
+    kind = ir.VectorType(value.type, width)
+    single = builder.insert_element(ir.Constant(kind, ir.Undefined), value, ir.Constant(I32, 0))
+    mask = ir.Constant(ir.VectorType(I32, width), [0] * width)
+    return builder.shuffle_vector(single, ir.Constant(kind, ir.Undefined), mask)
+
+
+def vector_function(builder: Any, name: str, n_arguments: int) -> Any:
+    """A function of LLVM's that works on vectors element by element."""
+    kind = ir.FunctionType(VECTOR, [VECTOR] * n_arguments)
+    return cgutils.get_or_insert_function(builder.module, kind, f"llvm.{name}.v{LANES}f32")
+
+
+def constant(value: float) -> Any:
+    return ir.Constant(VECTOR, [value] * LANES)
+
+
+def larger(builder: Any, one: Any, other: Any) -> Any:
+    return builder.select(builder.fcmp_ordered(">", one, other), one, other)
+
+
+def largest(builder: Any, vector: Any) -> Any:
+    """The largest element, in all places of a vector."""
+    width = LANES // 2
+    while width:
+        turned = [(k + width) % LANES for k in range(LANES)]
+        mask = ir.Constant(ir.VectorType(I32, LANES), turned)
+        vector = larger(builder, vector, builder.shuffle_vector(vector, vector, mask))
+        width //= 2
+    return vector
+
+
+def two_to(builder: Any, y: Any) -> Any:
+    """2^y by a polynomial, for float32 not much below zero; y less than LOWEST counts as that."""
+    whole_type = ir.VectorType(I32, LANES)
+    fused = vector_function(builder, "fmuladd", 3)
+    y = larger(builder, y, constant(LOWEST))
+    whole = builder.call(vector_function(builder, "floor", 1), [builder.fadd(y, constant(0.5))])
+    x = builder.fsub(y, whole)
+    value = constant(POWER_OF_TWO[0])
+    for coefficient in POWER_OF_TWO[1:]:
+        value = builder.call(fused, [value, x, constant(coefficient)])
+    bits = builder.add(builder.fptosi(whole, whole_type), ir.Constant(whole_type, [127] * LANES))
+    bits = builder.shl(bits, ir.Constant(whole_type, [23] * LANES))
+    return builder.fmul(value, builder.bitcast(bits, VECTOR))
+
+
+def running(builder: Any, count: int, start: float) -> list[Any]:
+    """Running vectors that stay in registers over a loop."""
+    values = []
+    for _ in range(count):
+        slot = cgutils.alloca_once(builder, VECTOR)
+        builder.store(ir.Constant(VECTOR, [start] * LANES), slot)
+        values.append(slot)
+    return values
+
+
+def strips_of(n_vectors: int, first: Any, builder: Any) -> list[Any]:
+    return [builder.add(first, ir.Constant(I64, LANES * t)) for t in range(n_vectors)]
+
+
+def add_to_gains(builder: Any, gains: Any, where: Any, strips: Any, values: Any, sign: Any) -> None:
+    """gains[where + k] += sign * values[k] in float64."""
+    double = ir.VectorType(ir.DoubleType(), LANES)
+    factor = splat(builder, sign)
+    for k, slot in zip(strips, values, strict=True):
+        at = builder.bitcast(builder.gep(gains, [builder.add(where, k)]), double.as_pointer())
+        change = builder.fmul(factor, builder.fpext(builder.load(slot), double))
+        builder.store(builder.fadd(builder.load(at, align=8), change), at, align=8)
