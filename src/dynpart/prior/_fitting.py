@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-MOST_CODES = 20_000
-"""Distinct codes that are looked at; of more, so many are drawn."""
+MOST_CODES = 60_000
+"""Distinct codes that a prior is fitted to; of more, so many are drawn."""
+MOST_TRIED = 20_000
+"""Those of them that candidates are fitted to and compared by."""
 BLOCK_CODES = 2048
 """Codes of a block of sums; the blocks' sums are added in order, whoever made them."""
 PAIR_VALUES = 1 << 17
@@ -40,7 +42,7 @@ SHRINKAGE = 1.0
 """Rows of the overall frequencies that are added to every type and to every branch of a tree."""
 PLAIN_ITERATIONS = 12
 """EM iterations of a mixture without edges, after each doubling of the number of types."""
-TREE_ITERATIONS = 4
+TREE_ITERATIONS = 2
 """EM iterations with edges."""
 LAST_ITERATIONS = 5
 """EM iterations of the chosen prior on all codes."""
@@ -59,7 +61,7 @@ def fit_prior(
 
     Candidates are independent bits, a tree, and mixtures of 2, 4, 8, ... types without and with
     edges. A fifth of the codes is held back, and the candidate under which these are likeliest is
-    fitted again to all. Where fewer than 20 rows would be held back it is a single tree, in which
+    fitted again to all; of many codes, some are enough to choose by. Where fewer than 20 rows would be held back it is a single tree, in which
     only edges stand that pay for themselves by the other rows: perhaps none, independent bits.
 
     Equal codes are counted first, so a row of weight w is the same as w equal rows.
@@ -87,7 +89,7 @@ def fit_prior(
     array([0.5, 0.5, 0. ])
     """
     counted = _Counted.of(codes, weight)
-    train, test = counted.held_back()
+    train, test = counted.tried.held_back()
     if test.n_rows < FEWEST_HELD_BACK:
         return _careful_forest(counted)
     return _refitted(_best_candidate(train, test, most_types)[0], counted)
@@ -101,7 +103,7 @@ def mean_log_prior(codes: NDArray, weight: Array | None = None) -> float:
     counted = _Counted.of(codes, weight)
     if not counted.n_rows:
         return 0.0
-    train, test = counted.held_back()
+    train, test = counted.tried.held_back()
     if test.n_rows < FEWEST_HELD_BACK:
         return counted.log_prob(_careful_forest(counted)) / counted.n_rows
     return _best_candidate(train, test, ROUGHLY)[1] / test.n_rows
@@ -129,11 +131,11 @@ class _Counted:
 
     Attributes
     ----------
-    codes : ndarray of shape (n_codes, n_experts), float
+    codes : ndarray of shape (n_codes, n_experts), 0 or 1
     counts : ndarray of shape (n_codes,)
     """
 
-    codes: Array
+    codes: NDArray[np.uint8]
     counts: Array
 
     @cached_property
@@ -151,7 +153,12 @@ class _Counted:
         counts = np.bincount(inverse.ravel(), weight, minlength=len(packed)).astype(np.float64)
         order = np.random.default_rng(0).permutation(np.flatnonzero(counts > 0))[:MOST_CODES]
         distinct = np.unpackbits(packed[order], axis=1, count=active.shape[1])
-        return cls(distinct.astype(np.float64), counts[order])
+        return cls(distinct, counts[order])
+
+    @property
+    def tried(self) -> _Counted:
+        """Some of the codes, if there are many: they stand in a random order."""
+        return _Counted(self.codes[:MOST_TRIED], self.counts[:MOST_TRIED])
 
     @property
     def n_rows(self) -> float:

@@ -12,7 +12,9 @@ import numpy as np
 from dynpart.compiled import compiled, in_place, inlined
 
 LEAST = -25.0
-"""Nats below the likeliest type from which on a row has no part in a type: one in 10^11."""
+"""Nats below the likeliest type from which on a type adds nothing to P(h): one in 10^11."""
+LEAST_SHARE = -12.0
+"""The same for a row's share in a type, while types are learnt: six in a million."""
 
 
 @compiled
@@ -42,7 +44,7 @@ def shares_of_types(start, experts, counts, tables, share, n_rows, active):
     for i in range(len(counts)):
         code = experts[start[i] : start[i + 1]]
         score_types(code, tables, linked, is_active, score)
-        total += counts[i] * _shared_out(score, counts[i], share[i])
+        total += counts[i] * _shared_out(score, LEAST_SHARE, counts[i], share[i])
         for c in range(n_types):
             if share[i, c] > 0:
                 n_rows[c] += share[i, c]
@@ -60,7 +62,7 @@ def log_probabilities(start, experts, tables, found):
     linked = tables[3].any()
     for i in range(len(found)):
         score_types(experts[start[i] : start[i + 1]], tables, linked, is_active, score)
-        found[i] = _shared_out(score, 1.0, share)
+        found[i] = _shared_out(score, LEAST, 1.0, share)
 
 
 @in_place
@@ -87,14 +89,17 @@ def score_types(code, tables, linked, is_active, score):
 
 
 @in_place
-def _shared_out(score, count, share):
-    """Share out so many rows by the exponentials of scores; returns the log of their sum."""
+def _shared_out(score, least, count, share):
+    """Share out so many rows by the exponentials of scores; returns the log of their sum.
+
+    Types that are more than `least` nats below the likeliest get nothing.
+    """
     most = score[0]
     for c in range(1, len(score)):
         most = max(most, score[c])
     total = 0.0
     for c in range(len(score)):
-        share[c] = np.exp(score[c] - most) if score[c] - most > LEAST else 0.0
+        share[c] = np.exp(score[c] - most) if score[c] - most > least else 0.0
         total += share[c]
     for c in range(len(score)):
         share[c] *= count / total
