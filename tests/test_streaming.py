@@ -250,8 +250,8 @@ def test_sizes_of_steps_are_as_documented(n_settle, t, n_rows, n_experts):
 
 def test_a_stream_follows_all_of_a_plan_that_a_stream_can():
     asked = Step(
-        n_rows=7, n_batches=3, min_active=2, smoothed=True, log2_bound=3.0, size=0.3, memory=0.5,
-        n_starts=4, n_swaps=5, sharpness=2.0, shrink=True,
+        n_rows=7, n_batches=3, min_active=2, price=0.2, smoothed=True, log2_bound=3.0, size=0.3,
+        memory=0.5, n_starts=4, n_swaps=5, sharpness=2.0, shrink=True,
     )  # fmt: skip
     steps = [replace(asked, search=True)] * 2 + [asked] * 2
     for t in (0, 1, 2, 3, 9):

@@ -158,3 +158,11 @@ def test_any_certainty_leaves_changes_within_the_factor(certainty):
     assert np.isfinite(change).all()
     assert change[0, 1] == 0
     assert (np.abs(change) <= 1).all()
+
+
+def test_only_a_search_without_trials_has_a_price():
+    """With trials the minimum says how many experts to activate; the refinement has a prior."""
+    small, large = sized(1000, 25, 12, 60, 1, 12), sized(60_000, 784, 100, 30, 1, 100)
+    assert {step.price for step in Annealed().steps(small, 3)} == {0.0}
+    for step in Annealed().steps(large, 12):
+        assert step.price == (np.log(100) if step.search else 0.0)

@@ -117,7 +117,10 @@ def _batch_learner(
     engine, neighbours = task.engine, task.neighbours
     family, population = before.family, task.population
     least = step.min_active if prior is None else 1
-    rule = task.rule(least, smoothed=step.smoothed, n_starts=step.n_starts, n_swaps=step.n_swaps)
+    rule = task.rule(
+        least, price=step.price, smoothed=step.smoothed, n_starts=step.n_starts,
+        n_swaps=step.n_swaps,
+    )  # fmt: skip
     rule = replace(rule, prior=prior)
     bound, amplitude = max(before.log2_bound, step.log2_bound), _amplitude(task, step)
 

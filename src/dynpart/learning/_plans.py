@@ -42,6 +42,8 @@ class Step:
         Batches in this iteration, each with its own codes and update.
     min_active : int
         Minimum number of active experts.
+    price : float
+        Nats that an expert beyond these must gain to be activated.
     smoothed : bool
         Whether the pursuit scores codes by the smoothed composition (eq. 4).
     log2_bound : float
@@ -66,6 +68,7 @@ class Step:
     n_rows: int | None = None
     n_batches: int = 1
     min_active: int = 1
+    price: float = 0.0
     smoothed: bool = False
     log2_bound: float = math.inf
     size: float = 1.0
@@ -363,6 +366,8 @@ class Annealed:
         low = max(task.min_active, math.ceil(min_active / 2))
         search_bound, final_bound = math.log2(8 * K), math.log2(max(8 * K, task.n_rows))
         small = self._is_small(task)
+        # Where no trials tell how many experts to activate: telling one of K takes log K nats.
+        price = 0.0 if small else math.log(K)
         soft, most_batches, memory = (
             (self.held, self.n_batches, 0.0)
             if small
@@ -381,6 +386,7 @@ class Annealed:
                 n_rows=rows,
                 n_batches=n_batches,
                 min_active=round(min_active + (low - min_active) * fall),
+                price=price,
                 smoothed=u <= soft,
                 log2_bound=1 + (search_bound - 1) * u,
                 memory=memory,

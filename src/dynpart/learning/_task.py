@@ -147,14 +147,20 @@ class Task:
         return self.moments.n_rows if rows is self.rows else len(rows)
 
     def rule(
-        self, least: int = 1, *, smoothed: bool = False, n_starts: int = 1, n_swaps: int = 0
+        self,
+        least: int = 1,
+        *,
+        price: float = 0.0,
+        smoothed: bool = False,
+        n_starts: int = 1,
+        n_swaps: int = 0,
     ) -> PursuitRule:
-        """Activate what pays, at least `least` experts, within the limits."""
+        """Activate what gains more than its price, at least `least` experts, within the limits."""
         fewest = min(self.max_active, max(self.min_active, least))
         return PursuitRule(
             fewest,
             self.max_active,
-            np.zeros(self.n_experts),
+            np.full(self.n_experts, price),
             smoothed=smoothed,
             n_starts=n_starts,
             n_swaps=n_swaps,

@@ -61,8 +61,9 @@ def fit_prior(
 
     Candidates are independent bits, a tree, and mixtures of 2, 4, 8, ... types without and with
     edges. A fifth of the codes is held back, and the candidate under which these are likeliest is
-    fitted again to all; of many codes, some are enough to choose by. Where fewer than 20 rows would be held back it is a single tree, in which
-    only edges stand that pay for themselves by the other rows: perhaps none, independent bits.
+    fitted again to all; of many codes, some are enough to choose by. Where fewer than 20 rows would
+    be held back it is a single tree, in which only edges stand that pay for themselves by the other
+    rows: perhaps none, independent bits.
 
     Equal codes are counted first, so a row of weight w is the same as w equal rows.
 

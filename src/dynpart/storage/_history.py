@@ -40,6 +40,7 @@ STEP: dict[str, Rule] = {
     "n_rows": _or_none(lambda value: is_count(value, 1, MOST_ROWS)),
     "n_batches": lambda value: is_count(value, 1),
     "min_active": is_count,
+    "price": _is_share,
     "smoothed": _is_flag,
     "log2_bound": _is_level,
     "size": _is_share,
