@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
+from dynpart import DynamicPartitionModel
+from dynpart.datasets import make_pairs
 from tests.effort import ALL, QUICK
 
 # Figures are drawn to files; a test machine has no display.
@@ -38,6 +40,15 @@ settings.register_profile(
     "thorough", quick, max_examples=ALL, derandomize=bool(os.environ.get("CI"))
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+
+def pytest_sessionstart(session):
+    """Two workers begin with different kernels: otherwise both would compile the same ones."""
+    first = {"gw0": make_pairs(4), "gw1": make_pairs(4) + 0.5}.get(
+        os.environ.get("PYTEST_XDIST_WORKER", "")
+    )
+    if first is not None:
+        DynamicPartitionModel(4, max_iter=8, random_state=0).fit(first).transform(first)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -79,7 +79,7 @@ def large(*, counts=False, gaps=False):
 @pytest.mark.parametrize("gaps", [False, True], ids=["complete", "gaps"])
 @pytest.mark.parametrize("weighted", [False, True], ids=["unweighted", "weighted"])
 @pytest.mark.parametrize("counts", [False, True], ids=["binary", "counts"])
-@pytest.mark.parametrize("learning", ["annealed", "paper"])
+@pytest.mark.parametrize("learning", [pytest.param("annealed", marks=pytest.mark.slow), "paper"])
 def test_a_large_matrix_teaches_what_the_table_teaches(in_blocks, counts, weighted, gaps, learning):
     dense, weight = large(counts=counts, gaps=gaps)
     weight = weight if weighted else None
