@@ -1,40 +1,29 @@
 """What more cores buy: fit and encode MNIST with 1, 2, 4, ... threads.
 
     python -m benchmarks.speed.cores               # prints a table
-    python -m benchmarks.speed.cores --out FILE    # and keeps it
+    python -m benchmarks.speed.cores --write-docs  # and puts it into docs/performance.md
 
-Every figure is the median of three calls, a fit's of one.
+A fit is timed once; encoding is repeated for a second, at most three times, and its median counts.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 import numpy as np
 
 from benchmarks.speed import case, data
 from benchmarks.speed.measure import ROOT
 from benchmarks.speed.report import write_block
+from benchmarks.speed.worker import clocked
 from dynpart import DynamicPartitionModel
 from dynpart.comparison.report import markdown_table
 
 BEGIN, END = "<!-- cores:begin -->", "<!-- cores:end -->"
-
-
-def clock(call: Callable[[], Any], repeats: int) -> float:
-    """Median time of a call."""
-    times = []
-    for _ in range(repeats):
-        begin = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - begin)
-    return median(times)
 
 
 def table(n_cores: int) -> str:
@@ -47,14 +36,13 @@ def table(n_cores: int) -> str:
     threads = [2**n for n in range(n_cores.bit_length()) if 2**n <= n_cores]
     for n_jobs in threads:
         model = DynamicPartitionModel(100, max_iter=10, random_state=0, n_jobs=n_jobs, engine="cpu")
-        fit = clock(lambda model=model: model.fit(rows), 1)
-        encode = clock(lambda model=model: model.transform(rows), 3)
+        fit = median(clocked(lambda model=model: model.fit(rows), 1)[1])
+        encode = median(clocked(lambda model=model: model.transform(rows), 3)[1])
         alone = alone or (fit, encode)
         lines.append(
             [f"{n_jobs}", f"{fit:.2f} s", f"{alone[0] / fit:.1f}", f"{encode:.2f} s",
              f"{alone[1] / encode:.1f}"]
         )  # fmt: skip
-        print(*lines[-1], flush=True)
     return markdown_table(
         ["threads", "fit, max_iter=10", "speed-up", f"encode {len(rows):,} rows", "speed-up"], lines
     )
@@ -64,14 +52,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="benchmarks.speed.cores", description=__doc__.splitlines()[0]
     )
-    parser.add_argument("--out", type=Path, help="a file for the table")
-    parser.add_argument("--saved", type=Path, help="measure nothing, show what this file kept")
+    parser.add_argument("--saved", type=Path, help="measure nothing, take the table of this file")
     parser.add_argument("--write-docs", action="store_true", help="into docs/performance.md")
     option = parser.parse_args(arguments)
     text = option.saved.read_text() if option.saved else table(os.cpu_count() or 1)
     print(text)
-    if option.out:
-        option.out.write_text(text)
     if option.write_docs:
         write_block(ROOT / "docs" / "performance.md", text, BEGIN, END)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
 from numpy.typing import NDArray
 
 N_ACTIVE = 12
@@ -94,6 +95,8 @@ def draw(results: list[dict], path: Path) -> None:
         panel.grid(alpha=0.25, lw=0.6)
         panel.legend(frameon=False, fontsize=8)
     panels[0].set_ylabel("seconds")
+    panels[0].yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    panels[0].yaxis.set_major_formatter("{x:g}")
     path.parent.mkdir(parents=True, exist_ok=True)
     # No date, so that the same measurements give the same file.
     figure.savefig(path, dpi=130, metadata={"Software": None})
