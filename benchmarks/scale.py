@@ -271,8 +271,9 @@ def table(results: list[dict]) -> str:
     """The measurements in Markdown."""
     found = {case_of(result): result for result in results}
     lines = [
-        "| rows | workers | iteration, plain | iteration, Dask | ratio (clock) | ratio (processor) "
-        "| drawn rows, Dask | per worker | driver | moved an iteration | driver's processor |",
+        "| rows | workers | iteration, plain | iteration, Dask | ratio (wall time) "
+        "| ratio (CPU time) | drawn rows, Dask | per worker | driver | moved per iteration "
+        "| driver's CPU time |",
         "|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for n_rows, n_workers in sorted({(r["n_rows"], r["n_workers"]) for r in results}):
