@@ -162,7 +162,7 @@ def operations(train: Tensor, test: Tensor, model: DynamicPartitionModel) -> lis
             n_rows * terms, n_rows * n_features),
         row(f"hard pursuit, {n_coded:,} rows", lambda: pursue(engine, coded, experts, rule),
             n_coded * terms, n_coded * n_features),
-        row(f"the same with swaps, at least a round of them, {n_coded:,} rows",
+        row(f"the same with swaps, at least one round, {n_coded:,} rows",
             lambda: pursue(engine, coded, experts, swaps),
             n_coded * (terms + n_different * N_EXPERTS), n_coded * n_features),
         row("smoothed pursuit, 2,000 rows, 12 steps", lambda: pursue(engine, some, experts, soft),
@@ -281,12 +281,12 @@ def markdown(saved: dict[str, Any]) -> str:
         [
             f"{saved['card']} ({saved['cores']} multiprocessors), {saved['software']}; "
             f"{saved['data']}.",
-            markdown_table(["what", "time", "wanted", "memory of the card beyond the rows"], fits),
+            markdown_table(["what", "time", "target", "GPU memory beyond the rows"], fits),
             markdown_table(
-                ["operation", "time", "bound: terms", "bound: bytes", "times the bound"], ops
+                ["operation", "time", "bound: terms", "bound: bytes", "ratio to the bound"], ops
             ),
             f"{pursuit['what'].capitalize()}: {1e-9 * read:.0f} GB of tables are read, "
-            f"{1e-12 * read / pursuit['seconds']:.1f} TB/s out of the caches.",
+            f"{1e-12 * read / pursuit['seconds']:.1f} TB/s from the caches.",
             f"Codes of {checked['rows']:,} rows: {checked['codes that differ']} differ from the "
             f"CPU engine's. Sums are within {checked['sums off by']:.1e} of plain torch in "
             "float64, relative to the largest.",

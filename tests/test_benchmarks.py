@@ -104,13 +104,13 @@ def test_ratios_are_of_medians(saved):
 
 def test_tables_have_a_row_per_case_and_twins_a_table_of_their_own(saved):
     tables = {title: (headings, lines) for title, headings, lines in report.tables(saved)}
-    large = "Fit large images, our defaults"
-    assert set(tables) == {"Fit", "Encode", "One thread against all", large, "Growth"}
+    large = "Fit large images, default settings"
+    assert set(tables) == {"Fit", "Encode", "One thread and all threads", large, "Growth"}
     assert tables[large][1] == [["some images", "300", "48,000", "20", "30", "1.50 s", "2.50 s"]]
     assert [line[0] for line in tables["Fit"][1]] == [CASES["rbm"].title, "dynpart, max_iter=10"]
     assert tables["Fit"][1][1][1:] == ["60,000", "2", "5.00 s", "5.00 s", "0.25", "10 MB"]
     assert tables["Encode"][1][1][-1] == "–"
-    assert tables["One thread against all"][1][0][-1] == "1.80"
+    assert tables["One thread and all threads"][1][0][-1] == "1.80"
     assert [line[-2:] for line in tables["Growth"][1]] == [["2.00", "1.00"]] * 3
     assert all(len(line) == len(headings) for headings, lines in tables.values() for line in lines)
 

@@ -91,12 +91,12 @@ def small_rows(hertz: float) -> list[list[str]]:
 
     shares = len(train) * active * n_features
     return [
-        line(f"hard pursuit, {len(train):,} rows: {changed:,.0f} changed variables a row x "
+        line(f"hard pursuit, {len(train):,} rows: {changed:,.0f} changed variables per row x "
              f"{n_lanes} lanes; compare, select, add",
              lambda: pursue(engine, train, experts, rule), pursuit(train)),
         line(f"hard pursuit, {len(test):,} rows",
              lambda: pursue(engine, test, experts, rule), pursuit(test)),
-        line(f"the same with swaps: at least {n_different:,} more changes a row",
+        line(f"the same with swaps: at least {n_different:,} more changes per row",
              lambda: pursue(engine, test, experts, swaps),
              pursuit(test) + 3.0 * len(test) * n_different * n_lanes),
         line(f"smoothed pursuit, {len(some):,} rows, {STEPS} steps: all variables and lanes; four "
@@ -104,9 +104,9 @@ def small_rows(hertz: float) -> list[list[str]]:
              lambda: pursue(engine, some, experts, soft),
              2.0 * len(some) * STEPS * n_features * n_lanes),
         line(f"gradient sums, {len(train):,} rows: {active:.1f} active experts x {n_features} "
-             "variables a row; four loads and two stores, two at a time, twice",
+             "variables per row; four loads and two stores, two at a time, twice",
              lambda: engine.gradient_sums(train, experts, codes), 6.0 * shares),
-        line(f"responsibility sums, {len(train):,} rows: the same with one value less",
+        line(f"responsibility sums, {len(train):,} rows: the same with one value fewer",
              lambda: engine.responsibility_sums(train, experts, codes), 4.0 * shares),
     ]  # fmt: skip
 
@@ -138,7 +138,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     option = parser.parse_args(arguments)
     parts = [
         markdown_table(
-            ["operation", "vector instructions", "lower bound", "measured", "times the bound"],
+            ["operation", "vector instructions", "lower bound", "measured", "ratio to the bound"],
             small_rows(1e9 * option.gigahertz),
         )
     ]

@@ -14,11 +14,11 @@ from dynpart.markdown import wrapped
 
 BEGIN, END = "<!-- speed:begin -->", "<!-- speed:end -->"
 BASES = {"fit": ("rbm",), "encode": ("omp", "omp-jobs"), "subset": ("reference",)}
-"""Who the ratios of a group refer to; the fastest where there are several."""
+"""Cases that the ratios of a group refer to; the fastest if there are several."""
 HEADINGS = {
-    "fit": ("Fit", "times the RBM's time"),
-    "encode": ("Encode", "times as fast as OMP"),
-    "subset": ("Two engines encode the same few rows", "times as fast as the reference"),
+    "fit": ("Fit", "time relative to the RBM"),
+    "encode": ("Encode", "speed-up over OMP"),
+    "subset": ("Encode with the compiled and the reference engine", "speed-up over the reference"),
 }
 
 
@@ -48,7 +48,7 @@ def ratio(results: Sequence[dict], result: dict) -> float | None:
 def group_table(results: Sequence[dict], group: str) -> tuple[list[str], list[list[str]]]:
     """Headings and lines of one group."""
     headings = [
-        *("what", "rows", "threads", "median", "processor"),
+        *("what", "rows", "threads", "median", "CPU time"),
         HEADINGS[group][1],
         "memory beyond input",
     ]
@@ -116,15 +116,15 @@ def image_table(images: list[dict]) -> tuple[list[str], list[list[str]]]:
         for result in images
     ]
     headings = ["what", "rows", "variables", "experts", "iterations"]
-    return [*headings, "per iteration", "processor, per iteration"], lines
+    return [*headings, "per iteration", "CPU time per iteration"], lines
 
 
 def tables(saved: dict) -> list[tuple[str, list[str], list[list[str]]]]:
     """Everything as (title, headings, lines)."""
     results = saved.get("results", [])
     found = [(HEADINGS[group][0], *group_table(results, group)) for group in HEADINGS]
-    found.append(("One thread against all", *thread_table(results)))
-    found.append(("Fit large images, our defaults", *image_table(saved.get("images", []))))
+    found.append(("One thread and all threads", *thread_table(results)))
+    found.append(("Fit large images, default settings", *image_table(saved.get("images", []))))
     found.append(("Growth", *growth_table(saved.get("growth", []))))
     return [table for table in found if table[2]]
 
@@ -137,7 +137,7 @@ def about(saved: dict) -> str:
         f"{data}, {saved['sizes']['n_components']} components, "
         f"{saved['threads']} thread{'s' * (saved['threads'] > 1)}, "
         f"median of {rounds} round{'s' * (rounds > 1)}, "
-        f"{saved['date']}; {saved['machine']}; load {saved['load']:.1f} when it began."
+        f"{saved['date']}; {saved['machine']}; load {saved['load']:.1f} at the start."
     )
 
 
