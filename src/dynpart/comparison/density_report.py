@@ -59,43 +59,43 @@ def _listed(numbers: Sequence[float]) -> str:
 
 INTRODUCTION = f"""# Densities of binary tables
 
-How probable models find rows that they have not seen, on binary sets that are published with their
-training, validation and test rows. Written by `dynpart compare`. Numbers are mean log P(x) of the
-test rows in nats, higher is better; ± is one standard deviation over seeds.
+This page compares the log-likelihood of unseen rows on published binary data sets with fixed
+training, validation and test rows. It is written by `dynpart compare`. Numbers are mean log P(x) of
+the test rows in nats, higher is better; ± is one standard deviation over seeds.
 
 - **columns**: independent columns, {SMOOTHING:g} of a row added for each value.
 - **tree**: the Chow-Liu tree, smoothed in the same way.
-- **mixture**: a mixture of Bernoullis by EM. Of {_listed(MIXTURE_SIZES)} components, each smoothed
-  by {_listed(MIXTURE_SMOOTHING)} rows of the average, the one under which the validation rows are
-  likeliest. Probabilities are kept {LEAST_CHANCE:g} from 0 and 1, as ours are.
+- **mixture**: a mixture of Bernoullis by EM, with {_listed(MIXTURE_SIZES)} components, each
+  smoothed by {_listed(MIXTURE_SMOOTHING)} rows of the average, chosen by the likelihood of the
+  validation rows. Probabilities are kept {LEAST_CHANCE:g} away from 0 and 1, as in our model.
 - **dynpart, chosen**: `DynamicPartitionModel(n_experts="auto")`, **dynpart, {N_EXPERTS}**:
   `DynamicPartitionModel({N_EXPERTS})`, otherwise with defaults. They learn from the training rows
   and do not use the validation rows. Nats are `log_density`, which sums over the codes near the
   chosen one; *one code* is `score`, log P(x given h) + log P(h) of that code alone. Both are lower
   bounds of log P(x). The other models are exact.
-- **{PUBLISHED}**: hidden Chow-Liu trees, which are probabilistic circuits. Their figures are
+- **{PUBLISHED}**: hidden Chow-Liu trees, which are probabilistic circuits. Their numbers are
   taken from published logs and were not computed here.
 """
 
 WHY = """## Why others are ahead where they are
 
-These reasons follow from the form of the models. None of them was measured on its own.
+These explanations follow from the form of the models. None of them was measured separately.
 
 - **Columns are independent given the code.** Each column has one owner among the active experts,
-  and an expert cannot condition on the values of other columns. Every dependence has to be told by
-  the code, and the code costs nats under its prior. A Chow-Liu tree conditions a column on the
-  value of another without a code. That helps where single columns determine others.
-- **Circuits have more hidden states.** A hidden Chow-Liu tree gives every column a hidden variable
-  of its own with many states, and joins these variables in a tree. Neighbouring hidden variables
-  have a table of all pairs of their states, which is where most of its many parameters are.
+  and an expert cannot condition on the values of other columns. The code must
+  carry every dependence, and it costs nats under its prior. A Chow-Liu tree conditions a column on
+  the value of another column without a code. That helps where single columns determine others.
+- **Circuits have more hidden states.** A hidden Chow-Liu tree has a hidden variable with many
+  states for every column, and joins these variables in a tree. Most of its parameters are in the
+  tables of all pairs of states of neighbouring hidden variables.
 - **Circuits sum over all hidden states.** Their log P(x) is exact. Ours is a lower bound: the sum
-  runs over the codes near one that was found by search.
-- **The number of experts is chosen for short descriptions.** `n_experts="auto"` compares sizes by
-  one code a row, or by log P(x) where one expert a row is better, on training rows that it holds
-  back. It takes the smallest size that is about as good as the best. The density of a larger model
-  may be higher.
-- **A mixture tells one component a row.** That is cheap where rows fall into groups. Several active
-  experts cost more to tell, which pays where parts combine freely.
+  runs over the codes near the one found by search.
+- **The number of experts is chosen for short descriptions.** `n_experts="auto"` compares sizes
+  by one code per row, or by log P(x) where one expert per row is better, on held-back training
+  rows. It chooses the smallest size that is about as good as the best. A larger model may have a
+  higher density.
+- **A mixture has one component per row.** Its cost is low if rows fall into groups. Several active
+  experts cost more, which is worth it if parts combine freely.
 """
 
 
@@ -193,7 +193,7 @@ def density_findings(results: Sequence[DensityResult]) -> list[str]:
     largest = _largest_mixtures(results)
     if largest:
         said.append(
-            f"Mixtures of {MIXTURE_SIZES[-1]} components, the largest that were tried, were chosen "
+            f"Mixtures of {MIXTURE_SIZES[-1]} components, the largest tried, were chosen "
             f"on {', '.join(largest)}; larger ones may do better."
         )
     return said

@@ -39,98 +39,99 @@ from dynpart.markdown import wrapped
 
 INTRODUCTION = f"""# Against everything the paper names
 
-Written by `dynpart compare`; numbers are means over the listed seeds, ± one standard deviation.
-All models of a table have the same number of units, learn from the same training rows (fewer
-where the column *rows* says so) and are scored on the same rows. Ours is used with its defaults
-but for the limit on active units and the iterations (60 on bars and on more than five pairs).
-No model gets the scored rows while it learns or tunes itself, except on pairs, where all rows are
-both learnt from and scored. The fixed settings, ours and those of the others, were found with
-figures of these data sets in sight.
+This page compares dynpart with the models that the paper names: reconstruction, code length,
+factors found, imputation and densities. It is written by `dynpart compare`. Numbers are means over
+the listed seeds, ± one standard deviation. All models of a table have the same number of units,
+learn from the same training rows (fewer where the column *rows* says so) and are scored on the same
+rows. Our model has its default parameters except for the limit on active units and the number of
+iterations (60 on bars and on more than five pairs). No model sees the scored rows during learning
+or tuning, except on pairs, where all rows are both learnt from and scored. The fixed settings of
+all models were chosen while results on these data sets were known.
 
-Ours and its closest rival, the log-odds dictionary, are also encoded with more time: from eight
-first units, ours refined each time; and with codes chosen for reconstruction, for which no
-opinion counts as surer than {SURE:.0%} (`criterion="reconstruction"`). The row *patiently learnt*
-searches as long in the last iterations of learning.
+Our model and the closest competitor, the log-odds dictionary, are also encoded with longer
+searches: from eight first units, with our codes refined each time; and with codes chosen for
+reconstruction, for which opinions are limited to {SURE:.0%} (`criterion="reconstruction"`). The row
+*patiently learnt* uses the longer search in the last iterations of learning, too.
 
 - **active, error**: mean number of active units; share of wrong pixels after thresholding at
-  1/2 (root mean squared error on gray data). Where a table has a limit on active units, every
-  code obeys it: models that have another code of their own (Boltzmann machine, autoencoders)
-  are encoded by greedy likelihood pursuit with their weights, and *own active / own error* tell
-  what their own code achieves.
-- **log P(x given h)**: nats per row, every model's reconstruction taken as Bernoulli means
+  1/2 (root mean squared error on gray data). Where a table has a limit on active units, it applies
+  to every code: models with their own encoder (Boltzmann machine, autoencoders) are encoded by
+  greedy likelihood pursuit with their weights, and *own active / own error* are the results of
+  their own encoder.
+- **log P(x given h)**: nats per row, with every model's reconstruction taken as Bernoulli means
   (kept 0.001 away from 0 and 1) or Gaussian means with one variance.
 - **code bits**: bits for the code (independent bits, or one choice per group where exactly one
   unit of a group is active; frequencies from the codes of up to {MOST_CODED_ROWS:,} training
-  rows) and for the row given the code. A bound from above on -log2 P(x), only for binary codes.
+  rows) and for the row given the code. An upper bound of -log2 P(x), for binary codes only.
 - **factors found, all found**: true factors with a unit of their own, and seeds in which all
   have one. Pairs: the template is within 0.1 on the pair and within 0.2 of 1/2 elsewhere. Bars:
-  our experts' pixels, where they ever are the owner, are exactly the bar; for models without
-  owners it is enough that some threshold cuts the bar out of the template.
-- **told**: how much of a factor the best single unit tells (share of its entropy), mean over
-  factors; **selective**: share of what a unit tells that belongs to its best factor.
+  the pixels that one of our experts ever owns are exactly the bar; for models without owners, some
+  threshold must cut the bar out of the template.
+- **told**: information of the best single unit about a factor (share of its entropy), mean over
+  factors; **selective**: share of a unit's information that belongs to its best factor.
 - **accuracy**: logistic regression on the codes of up to {MOST_CODED_ROWS:,} training rows.
 - **stability**: correlation of matched templates between seeds.
-- Times are wall-clock seconds of one process and depend on the machine; only their order of
-  magnitude is meant.
+- Times are wall-clock seconds of one process and depend on the machine; compare only their orders
+  of magnitude.
 
-The others had less work put into them than ours, so take their numbers as what they reach
-at least. Maximal causes, max-min rule, equal mixture and the
-log-odds dictionary use the same greedy likelihood pursuit with their own composition, and EM or
-damped Newton updates on batches of rows; the max-min rule is our reading of its description
-(strongest vote for plus strongest vote against, in log-odds). The Boltzmann machine is
-scikit-learn's, its learning rate tuned on held-back training rows; autoencoders have one
-hidden layer of sigmoid units and learn by Adam; the real-valued dictionary is scikit-learn's, its
-penalty tuned to the wanted number of atoms, rows encoded by orthogonal matching pursuit.
+Less work went into the other models than into ours, so take their results as lower bounds of what
+they can reach. Maximal causes, max-min rule, equal mixture and the log-odds dictionary use the same
+greedy likelihood pursuit with their own composition, and EM or damped Newton updates on batches of
+rows. The max-min rule is our interpretation of its description (strongest vote for plus strongest
+vote against, in log-odds). The Boltzmann machine is scikit-learn's, with its learning rate tuned on
+held-back training rows. Autoencoders have one hidden layer of sigmoid units and learn by Adam. The
+real-valued dictionary is scikit-learn's, with its penalty tuned to the target number of atoms and
+rows encoded by orthogonal matching pursuit.
 
-{REAL} real-valued codes, which say more per unit than binary ones. {TOLD} is told the partition
-(runs of neighbouring variables, which on pairs are the true pairs; a grid on images for the
-fixed partition).
+{REAL} real-valued codes, which carry more information per unit than binary ones. {TOLD} the
+partition is given (runs of neighbouring variables, which on pairs are the true pairs; a grid on
+images for the fixed partition).
 """
 
 TRACKING_INTRODUCTION = f"""## Tracking the best expert
 
-Experts with given opinions, {N_FEATURES} variables in {N_SEGMENTS} segments, in each of which
-one expert of five is right. Fixed share (Herbster and Warmuth, 1998) reads the variables in
-order and is told the true rate of switching; with hindsight it reads them from both ends.
-Levels of expertise are learnt by our default's update with all experts active; they see no
-order and share nothing between neighbours. Given is the share of variables (%) for which the most
-believed expert expects the right value. With few rows the levels of expertise are misled where
-most experts agree: the smoothed composition prefers a mixture that matches the few observed
-values to the single best expert.
+Experts have given opinions about {N_FEATURES} variables in {N_SEGMENTS} segments; in each segment
+one expert of five is right. Fixed share (Herbster and Warmuth, 1998) reads the variables in order
+and knows the true switching rate; with hindsight it reads them from both ends. Levels of expertise
+are learnt by our default update with all experts active; they use neither the order nor the
+neighbours of a variable. The table shows the share of variables (%) for which the expert with the
+largest weight predicts the right value. With few rows the levels of expertise are often wrong where
+most experts agree: the smoothed composition prefers a mixture that matches the few observed values
+to the single best expert.
 """
 
 IMPUTATION_INTRODUCTION = f"""## Hidden cells
 
 A share of the cells, 10% or 40%, is hidden completely at random. Every method learns from the
-table with gaps and fills them: all get the same rows and the same gaps. Columns of text and
-numbers of at most {MOST_CATEGORIES} different values are categories, one column of 0 and 1 per
-value (one in all if there are two values), hidden together; other numbers are standardised.
+table with gaps and fills them. All methods get the same rows and the same gaps. Columns of text and
+numbers with at most {MOST_CATEGORIES} different values are categories, one binary column per value
+(a single one if there are two values), hidden together; other numbers are standardised.
 
-- **recovered**: share of the hidden cells of 0/1 columns with the right value, threshold 1/2.
+- **recovered**: share of the hidden cells of binary columns with the right value, threshold 1/2.
 - **RMSE**: root mean squared error in the hidden cells of real columns, in standard deviations.
-- **nats**: mean log-likelihood of a hidden cell. What a method expects in a 0/1 column is taken
-  as a probability, in a real column as the mean of a Gaussian. How sure a method may be is
-  measured for all of them alike: another {HELD_BACK:.0%} of the cells is hidden too, and not
-  scored. Probabilities are kept as far from 0 and 1, and Gaussians get the variance, that suit
-  these cells.
-- **s**: seconds to learn and to fill, of one process.
+- **nats**: mean log-likelihood of a hidden cell. The prediction of a method is taken as a
+  probability in a binary column and as the mean of a Gaussian in a real column. The certainty is
+  calibrated in the same way for all methods: another {HELD_BACK:.0%} of the cells is hidden, too,
+  and not scored. The distance of probabilities from 0 and 1 and the variance of Gaussians maximise
+  the likelihood of these cells.
+- **s**: seconds to learn and to fill, in one process.
 
-Ours is `DynamicPartitionModel(n_experts).fit(X).impute(X)` with its defaults. KNNImputer and
-IterativeImputer are scikit-learn's with their defaults; with more than {WIDE} columns the latter
-regresses on {N_NEAREST} of them (`n_nearest_features`). The mixture has as many components as
-ours has experts and is learnt by EM on the observed cells.
+Ours is `DynamicPartitionModel(n_experts).fit(X).impute(X)` with default parameters. KNNImputer and
+IterativeImputer are scikit-learn's with default parameters; with more than {WIDE} columns the
+latter regresses on {N_NEAREST} of them (`n_nearest_features`). The mixture has as many components
+as our model has experts and is learnt by EM on the observed cells.
 """
 
 
 SHAPES_INTRODUCTION = """## Shapes
 
-Horses of 32 x 32 pixels, 300 to learn from and 28 to test by, beside the shape Boltzmann machine
-(Eslami et al., 2014): 2,000 units over four overlapping patches with shared weights and 100 above
-them, its figures for these data; what that paper leaves open is said in
-`dynpart.baselines.ShapeBoltzmannMachine`. The machine reconstructs from the means of all its units,
-ours from 4 active experts of 20, or at most 10 of 50, and with the graph of the pixels. Then one
-half of each test horse is hidden and filled in: by the machine from 200 samples of the pixels given
-the other half, by ours with `impute`. Given is the share of wrong pixels (%). Ours at 200 x 240 is
+Horses of 32 x 32 pixels, 300 for training and 28 for testing. The shape Boltzmann machine (Eslami
+et al., 2014) has 2,000 units over four overlapping patches with shared weights and 100 units above
+them, as that paper has for these data; `dynpart.baselines.ShapeBoltzmannMachine` documents what the
+paper leaves open. The machine reconstructs from the means of all its units; ours reconstructs from
+4 active experts of 20, or at most 10 of 50, with the graph of the pixels. Then one half of each
+test horse is hidden and filled in: by the machine from 200 samples of the pixels given the other
+half, by ours with `impute`. The table shows the share of wrong pixels (%). Ours at 200 x 240 is
 measured on its own pixels.
 """
 

@@ -35,14 +35,14 @@ INTRODUCTION = """## Value after value
 
 Mean log P(x) of test rows in nats, higher is better; all models learn from the same binary rows.
 
-- **ours, autoregressive**: `autoregressive="all"`; what experts say depends on the pixels before.
+- **ours, autoregressive**: `autoregressive="all"`; predictions depend on the earlier pixels.
   *one code* is `score`, log P(x given h) + log P(h) of each row's code; *nearby codes* is
-  `log_density`, which sums over codes that differ by one change. Both are bounds from below.
+  `log_density`, which sums over codes that differ by one change. Both are lower bounds.
   **one expert a row**: the same with `max_active=1`, a mixture of networks that share weights.
   **ours**: without earlier pixels.
-- **fully visible sigmoid network**: a logistic regression of each pixel on those before it.
+- **fully visible sigmoid network**: a logistic regression of each pixel on the earlier pixels.
 - **MADE**: the same with a layer of hidden units, one order of the pixels. Both networks learn by
-  Adam in torch and stop when a tenth of the rows, held back, no longer gains.
+  Adam in torch and stop when the score of held-back rows (10%) no longer improves.
 - **mixture of Bernoullis**: as many components as ours has experts, by EM.
 """
 

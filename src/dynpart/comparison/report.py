@@ -146,7 +146,7 @@ def cell(values: Sequence[float], column: Column) -> str:
 
 
 def table_of(rows: Sequence[Row], *, binary: bool = True) -> tuple[list[str], list[list[str]]]:
-    """Headings and lines of text of one problem's table; columns that nobody fills are left out.
+    """Headings and lines of text of one problem's table; empty columns are left out.
 
     Parameters
     ----------
@@ -221,13 +221,13 @@ def markdown_table(headings: Sequence[str], lines: Sequence[Sequence[str]]) -> s
 
 ENCODED = {
     THOROUGH: "Encoded with eight starts",
-    RECONSTRUCTING: "With such codes, but chosen for reconstruction,",
-    PATIENT: "With such a search also in the last iterations of learning",
+    RECONSTRUCTING: "With eight starts and codes chosen for reconstruction,",
+    PATIENT: "With such a search in the last iterations of learning, too,",
 }
 
 
 def findings(problem: Problem, rows: Sequence[Row]) -> list[str]:
-    """Plain sentences: who is ahead of our model, with binary codes, and in what.
+    """Plain sentences: the models ahead of ours with binary codes, and in what.
 
     Parameters
     ----------
@@ -265,12 +265,12 @@ def findings(problem: Problem, rows: Sequence[Row]) -> list[str]:
         for row in rows:
             if row.contestant in ENCODED:
                 still = ahead_of(row)
-                verdict = f"still ahead: {still}" if still else "nobody's binary codes do better"
+                verdict = f"still ahead: {still}" if still else "no binary codes are better"
                 said.append(f"{ENCODED[row.contestant]} ours has {figures(row)}; {verdict}.")
     real = [r for r in rivals if r not in binary and r.mean("error") < ours.mean("error")]
     if real:
         listed = ", ".join(f"{r.title} ({_error(problem, r)}{unit})" for r in real)
-        said.append(f"With real-valued codes, which say more per unit, better: {listed}.")
+        said.append(f"Better with real-valued codes, which carry more per unit: {listed}.")
     shorter = [r for r in binary if r.mean("code_bits") < ours.mean("code_bits")]
     if not math.isnan(ours.mean("code_bits")):
         if shorter:
@@ -314,7 +314,7 @@ def _published_sentence(ours: Row, rows: Sequence[Row]) -> str:
     exact = [-row.mean("exact_bits") * math.log(2) for row in rows if row.values("exact_bits")]
     here = f"; the mixture of this table has {exact[0]:.2f} exactly" if exact else ""
     return (
-        f"As a bound from below on log P(x), our codes give {nats:.2f} nats per image; published "
+        f"As a lower bound of log P(x), our codes give {nats:.2f} nats per image; published "
         f"log-likelihoods of mixtures of Bernoullis: {published}, on another binarisation of the "
         f"images and so only a rough guide{here}."
     )
@@ -416,7 +416,7 @@ def imputation_findings(results: Sequence[ImputationResult]) -> list[str]:
         elif ahead:
             said.append(f"**Ahead of ours** at {share:.0%}: {'; '.join(ahead)}.")
         else:
-            said.append(f"At {share:.0%} no method is ahead of ours in anything.")
+            said.append(f"At {share:.0%} no method is ahead of ours.")
     return said
 
 

@@ -13,23 +13,24 @@ from dynpart.comparison.unseen import N_FOLDS, SEED, UnseenResult
 
 INTRODUCTION = f"""## Unseen rows of tables
 
-How probable a model finds rows that it has not seen: mean log-likelihood of a test row in nats,
-higher is better. Rows are dealt into {N_FOLDS} folds (seed {SEED}); each fold is scored by models
-that learnt from the others. Given are mean and standard deviation over folds. All methods get the
-same rows, gaps and kinds: columns of text and numbers of at most {MOST_CATEGORIES} different values
-are categories, with all levels of the table known beforehand, other numbers are real.
+Mean log-likelihood of a test row in nats, higher is better, by {N_FOLDS}-fold cross-validation
+(seed {SEED}). The table shows mean and standard deviation over folds. All methods get the same
+rows, gaps and kinds: columns of text and numbers with at most {MOST_CATEGORIES} different values
+are categories, with all levels of the table known in advance; other numbers are real.
 
 - **independent columns**: our model with one expert.
-- **ours**: `log_density` of `DynamicPartitionModel` with its defaults, a bound from below on
-  log P(x) that sums over the codes near the chosen one. **ours, one code**: `score_samples`,
-  log P(x given h) + log P(h) of the chosen code alone. **active**: experts of that code.
+- **ours**: `log_density` of `DynamicPartitionModel` with its defaults, a lower bound of log P(x)
+  that sums over the codes near the chosen one. **ours, one code**: `score_samples`,
+  log P(x given h) + log P(h) of the chosen code alone. **active**: number of
+  active experts of that code.
 - **StepMix**: latent classes (`pip install stepmix`), as many as ours has experts, of
-  `categorical_nan` and `gaussian_diag_nan` columns, the likeliest of {N_STARTS} starts,
+  `categorical_nan` and `gaussian_diag_nan` columns, the best of {N_STARTS} starts,
   `abs_tol={TOLERANCE:g}` and at most {MOST_ITERATIONS} iterations; its exact log-likelihood. It
-  does not smooth: a level that no class has seen costs a row 35 nats. **StepMix, smoothed**: the
-  same classes after each has been given one more row, as frequent in its levels as the training
-  rows. StepMix has no such option; this tells how much of the difference is due to it. Where no
-  start came to a finite likelihood, there is *no value*, or a mean over fewer folds.
+  does not smooth: a level that did not occur in any class costs a row 35 nats. **StepMix,
+  smoothed**: the same classes after one row with the level frequencies of the training rows has
+  been added to each. StepMix has no such option; the column shows how much of the difference is due
+  to smoothing. If no start reached a finite likelihood, there is *no value*, or a mean over fewer
+  folds.
 """
 
 

@@ -42,8 +42,8 @@ def _draw_samples(run: Run, data: Data) -> Figure:
 def _intensity_remarks(results: Mapping[str, Result]) -> list[str]:
     binary, gain = results.get("binary"), results.get("gain")
     remarks = [
-        "Gains and offsets are integrated out under normal priors, so log P(x | h) is exact; codes "
-        "carry no bits for them. Variances are at least the data's, as our default has it."
+        "Gains and offsets are integrated out under normal priors, so log P(x | h) is exact and "
+        "needs no bits for them. Variances are at least the data's, the default."
     ]
     if binary and gain:
         less = 1 - gain.error / binary.error
@@ -54,15 +54,15 @@ def _intensity_remarks(results: Mapping[str, Result]) -> list[str]:
 def _order_remarks(results: Mapping[str, Result]) -> list[str]:
     plain, ordered = results.get("plain"), results.get("autoregressive")
     remarks = [
-        "*Error* of autoregressive experts is the share of pixels they expect wrongly after having "
-        "seen the pixels before; that of the others, of pixels wrong in a reconstruction from the "
-        "code. The two do not compare; code lengths do.",
-        "All experts share the weights of earlier pixels, which the paper does not ask for.",
+        "*Error* of autoregressive experts is the share of pixels predicted wrongly from the "
+        "earlier pixels and the code; for independent pixels it is the share of wrong pixels in a "
+        "reconstruction from the code. Compare code lengths instead of these errors.",
+        "All experts share the weights of earlier pixels; the paper does not require this.",
     ]
     if plain and ordered:
         remarks.append(
             f"Earlier pixels shorten the code length from {plain.bits:.1f} to {ordered.bits:.1f} "
-            "bits a row."
+            "bits per row."
         )
     return remarks
 
@@ -70,10 +70,10 @@ def _order_remarks(results: Mapping[str, Result]) -> list[str]:
 INTENSITIES = Experiment(
     name="intensities",
     title="Beyond: the discussion, intensities",
-    setting="The 8 x 8 gray digits of scikit-learn, 1,500 to learn from and 297 to test by, 30 "
+    setting="The 8 x 8 gray digits of scikit-learn, 1,500 for training and 297 for testing, 30 "
     "Gaussian experts, at most 6 active, 15 iterations.",
-    claim="Real-valued latent variables beside the binary ones could model intensities and "
-    "contrasts.",
+    claim="Real-valued latent variables, in addition to the binary ones, could model intensities "
+    "and contrasts.",
     load=_gray_digits,
     variants=tuple(
         Variant(
@@ -86,7 +86,7 @@ INTENSITIES = Experiment(
     pictures=(
         Picture(
             "reconstructions",
-            "Test digits in odd rows, what the active experts say below them.",
+            "Test digits in odd rows, their reconstructions below them.",
             _draw_reconstructions,
         ),
     ),
@@ -97,7 +97,7 @@ ORDER = Experiment(
     name="order",
     title="Beyond: the discussion, autoregressive experts",
     setting="The same digits in black and white, 30 experts, 15 iterations.",
-    claim="Experts could be autoregressive models, which predict a variable from those before it.",
+    claim="Experts could be autoregressive models, which predict a variable from earlier ones.",
     load=_digits,
     variants=(
         Variant("plain", "Independent pixels", {"n_experts": 30, "max_active": 4, "max_iter": 15}),
@@ -108,7 +108,7 @@ ORDER = Experiment(
         ),
         Variant(
             "one",
-            "Autoregressive, one expert a row",
+            "Autoregressive, one expert per row",
             {"n_experts": 30, "max_active": 1, "max_iter": 15, "autoregressive": "all"},
         ),
     ),

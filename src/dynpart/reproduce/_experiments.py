@@ -95,82 +95,81 @@ def _synthetic_remarks(results: Mapping[str, Result]) -> list[str]:
     paper, ours = results.get("paper"), results.get("default")
     if paper and paper.n_seeds:
         remarks.append(
-            f"The text taken literally finds all ten factor levels in {paper.seeds_recovered} of "
-            f"{paper.n_seeds} seeds. It settles on coarser explanations (one expert for two pairs "
-            "at once) that reconstruct about as well, and the likelihood alone does not tell them "
-            "apart. The paper shows one run and does not say how often it succeeds."
+            f"The literal version finds all ten factor levels in {paper.seeds_recovered} of "
+            f"{paper.n_seeds} seeds. It ends with coarser explanations (one expert for two pairs "
+            "at once) that reconstruct about as well; the likelihood alone does not distinguish "
+            "them. The paper shows one run and does not say how often it succeeds."
         )
     if ours and ours.n_seeds:
         remarks.append(
             f"Our default finds them in {ours.seeds_recovered} of {ours.n_seeds} seeds: it makes "
-            "trial searches that force different numbers of experts to be active, scores early "
-            "codes by the smoothed rule, bounds expertise so that no early order is frozen, and "
-            "keeps the search with the shortest description of the rows. Its figure shows the "
-            "search that was kept; each of its iterations updates more than once, and it stops "
-            "when nothing moves."
+            "trial searches with different minimum numbers of active experts, scores early codes "
+            "by the smoothed rule, bounds expertise so that no early order freezes, and keeps the "
+            "search with the shortest description of the rows. The figure shows this search; each "
+            "of its iterations has several updates, and it stops when nothing changes."
         )
     remarks.append(
         "The other models are scikit-learn's: a sigmoid autoencoder with cross-entropy, the L1 "
         "dictionary whose penalty leaves about five atoms active, and a restricted Boltzmann "
         "machine by persistent contrastive divergence on all rows at once. Weights are drawn "
-        "as the probabilities they stand for (gray is no opinion)."
+        "as probabilities (gray is 1/2)."
     )
     return remarks
 
 
 def _mnist_remarks(results: Mapping[str, Result]) -> list[str]:
     remarks = [
-        "Pixels above 127 of 255 count as ink. The paper does not say how it made the digits "
-        "binary, nor how experts were initialised."
+        "Pixels above 127 of 255 are 1. The paper does not say how it made the digits binary, nor "
+        "how it initialised the experts."
     ]
     paper, ours = results.get("paper"), results.get("default")
     if paper:
         remarks.append(
-            f"The literal text activates {paper.mean_active:.1f} experts per test digit, where the "
+            f"The literal version activates {paper.mean_active:.1f} experts per test digit; the "
             "paper reports 12 on average."
         )
     if paper and ours:
         remarks.append(
-            "Our default may use at most 12 experts per digit, the number the paper reports, and "
-            f"is wrong on {ours.error:.2%} of the pixels against {paper.error:.2%}."
+            "Our default uses at most 12 experts per digit, the number the paper reports. It is "
+            f"wrong on {ours.error:.2%} of the pixels, the literal version on {paper.error:.2%}."
         )
     return remarks
 
 
 def _horses_remarks(results: Mapping[str, Result]) -> list[str]:
     remarks = [
-        "The paper does not say how the masks came to 200 x 240 pixels (ours are resized without "
-        "keeping the aspect ratio) nor how many iterations it ran (we take 10, as for MNIST)."
+        "The paper does not say how the masks were resized to 200 x 240 pixels (ours do not keep "
+        "the aspect ratio), nor how many iterations it ran (we use 10, as for MNIST)."
     ]
     if "neighbours" in results:
         remarks.append(
-            "With neighbours, evidence for expertise flows between adjacent pixels. The paper has "
-            "no such thing; it turns scattered supports into coherent parts."
+            "With neighbours, evidence for expertise is smoothed over adjacent pixels, which turns "
+            "scattered supports into coherent parts. The paper does not do this."
         )
     return remarks
 
 
 def _motorcycles_remarks(results: Mapping[str, Result]) -> list[str]:
     remarks = [
-        "The paper does not say how it came to 100 x 180 gray pixels; ours are resized luminance "
-        "between 0 and 1. It names no smallest variance either: the literal run keeps variances "
-        "above a fiftieth of the data's, our default above the data's mean variance, which costs "
-        "likelihood and gains sharpness."
+        "The paper does not say how images were resized to 100 x 180 gray pixels; ours are resized "
+        "luminance between 0 and 1. It gives no smallest variance either: the literal run keeps "
+        "variances above 1/50 of the data's, our default above the data's mean variance, which "
+        "lowers the likelihood and makes reconstructions sharper."
     ]
     paper = results.get("paper")
     if paper:
         remarks.append(
-            f"The literal text uses {paper.mean_active:.1f} experts per test image, where the "
-            "paper reports 7 on average: from a random start all templates come close to the mean "
-            "in the first iteration and the rest is a clustering."
+            f"The literal version uses {paper.mean_active:.1f} experts per test image; the paper "
+            "reports 7 on average. From a random start all templates move close to the mean in the "
+            "first iteration, and learning ends as a clustering."
         )
     if "default" in results or "neighbours" in results:
         remarks.append(
-            "Our default may use at most 7 experts per image, the number the paper reports."
+            "Our default uses at most 7 experts per image, the number the paper reports."
         )
     if "neighbours" in results:
         remarks.append(
-            "With neighbours, evidence for expertise flows between adjacent pixels, which the "
+            "With neighbours, evidence for expertise is smoothed over adjacent pixels, which the "
             "paper does not do."
         )
     return remarks
@@ -181,11 +180,11 @@ def _motorcycles_remarks(results: Mapping[str, Result]) -> list[str]:
 SYNTHETIC = Experiment(
     name="synthetic",
     title="Synthetic data (section 4.1)",
-    setting="All 32 rows of {(0,1),(1,0)}^5, 10 experts, 15 iterations. Judged on the same rows.",
-    claim="After 15 iterations each expert specialises in one pair of variables, says close to 0 "
-    "and 1 there and about 1/2 elsewhere; every row is reconstructed almost perfectly by exactly "
-    "5 experts. An autoencoder, a sparse dictionary and a restricted Boltzmann machine with ten "
-    "units do not separate the factors after 1,000 iterations.",
+    setting="All 32 rows of {(0,1),(1,0)}^5, 10 experts, 15 iterations. Tested on the same rows.",
+    claim="After 15 iterations each expert specialises in one pair of variables, with opinions "
+    "close to 0 and 1 there and about 1/2 elsewhere; every row is reconstructed almost perfectly "
+    "by exactly 5 experts. An autoencoder, a sparse dictionary and a restricted Boltzmann machine "
+    "with ten units do not separate the factors after 1,000 iterations.",
     load=_pairs,
     variants=(
         Variant("paper", PAPER, {"n_experts": 10, "max_iter": 15} | LITERAL),
@@ -229,8 +228,8 @@ MNIST = Experiment(
         ),
         Picture(
             "supports",
-            "Dynamic supports of five experts: template, then ten codes with the expert's cast "
-            "opinion in red.",
+            "Dynamic supports of five experts: template, then ten rows with the expert's support "
+            "in red.",
             _draw_supports,
         ),
         HISTORY,
@@ -291,7 +290,7 @@ MOTORCYCLES = Experiment(
     pictures=(
         Picture(
             "reconstructions",
-            "Test images in odd rows, the composed Gaussian means below them.",
+            "Test images in odd rows, their composed Gaussian means below them.",
             _draw_reconstructions,
         ),
         Picture("experts", "Means and levels of expertise.", _draw_experts),

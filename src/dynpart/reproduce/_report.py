@@ -18,26 +18,25 @@ THUMBNAIL_SIZE = (1000, 1400)
 INTRODUCTION = """\
 # The paper's experiments
 
-Written by `dynpart reproduce`; do not edit. Each experiment of section 4 of M. Goessling and
-Y. Amit, *Dynamic Partition Models* (2017), with the paper's settings: once with the paper's text
-taken literally (`learning="paper"`), and once with our default learner. The paper gives no
-measurements except for numbers of active experts; all other numbers are new. Two sections at the
-end, *Beyond: the discussion*, do what the paper's discussion proposes.
+This page repeats the experiments of section 4 of M. Goessling and Y. Amit, *Dynamic Partition
+Models* (2017), with the paper's settings: once with a literal implementation of the paper
+(`learning="paper"`) and once with our default learner. The paper reports only numbers of active
+experts; all other numbers are new. Two sections at the end, *Beyond: the discussion*, implement
+proposals of the paper's discussion. The page is written by `dynpart reproduce`; do not edit it.
 
-- **Error**: share of test pixels that the composed template, rounded, gets wrong (binary data);
+- **Error**: share of test pixels for which the rounded composed template is wrong (binary data);
   root mean square error of the composed means (gray data, values between 0 and 1).
 - **log P(x | h)**: conditional log-likelihood of a test row under the hard rule (eq. 2), in nats. A
   density for gray data.
-- **Code length**: bits to tell a test row: its code under independent bits with learnt
+- **Code length**: bits that describe a test row: its code under independent bits with learnt
   probabilities, then the row given its code. Gray values count as 256 levels.
-- **Local experts**: an expert's weight on a variable is how often it owns the variable when it is
-  active, times how far its opinion there is from the average. In images, its *extent* is the root
-  mean square distance of this weight from its centre, relative to that of all pixels, and it is
-  local up to 0.5 (about a quarter of the picture); in tables, extent is the share of variables that
-  holds four fifths of the weight, and it is local up to 0.2.
-- **Learning** is wall-clock time, with processor time over all threads in brackets, **encoding**
-  wall-clock time for all test rows; both without compilation, on the machine that ran the command
-  and whatever else it was doing.
+- **Local experts**: an expert's weight on a variable is the frequency with which it owns the
+  variable when it is active, times the distance of its opinion from the average. In images, its
+  *extent* is the root mean square distance of this weight from its centre, relative to that of all
+  pixels; it is local up to 0.5 (about a quarter of the image). In tables, the extent is the share
+  of variables that holds 80% of the weight; it is local up to 0.2.
+- **Learning** is wall time, with CPU time over all threads in brackets. **Encoding** is wall time
+  for all test rows. Both exclude compilation and depend on the machine and its other load.
 """
 
 
