@@ -2,9 +2,9 @@
 The zoo: a table that explains itself
 =====================================
 
-101 animals, and whether each has hair, feathers, milk and so on. Six experts describe them. Each
-expert has a name made of what it says, and every animal is explained by the few that are active in
-it.
+This example fits 101 animals with traits such as hair, feathers and milk. Six experts describe
+them. The name of an expert lists its most unusual opinions, and a few active experts explain each
+animal.
 """
 
 # %%
@@ -35,6 +35,6 @@ print(model.explain(animals, row=animals.index.get_loc("platypus")))
 # %%
 # All opinions at a glance
 # ------------------------
-# On the left what each expert says about each trait; on the right where it is listened to.
+# Left: the opinion of each expert about each trait. Right: its expertise.
 
 figure = plot_experts(model)

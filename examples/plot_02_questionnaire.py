@@ -3,13 +3,13 @@ A questionnaire with gaps
 =========================
 
 People skip questions. Here 400 people answer 20 yes-or-no questions about four topics, and a
-quarter of the answers is missing. The model learns from the answers that are there, without filling
-in anything, and fills the gaps afterwards.
+quarter of the answers is missing. The model learns from the observed answers without imputation,
+and fills the gaps afterwards.
 """
 
 # %%
-# Answers that hang together by topic
-# -----------------------------------
+# Answers that are correlated within a topic
+# ------------------------------------------
 # Five questions a topic; a person is for it or against it, and one answer in twelve is a slip.
 
 import numpy as np
@@ -38,14 +38,14 @@ for number, name in enumerate(model.expert_names_):
     print(f"expert {number}: {name}")
 
 # %%
-# Each expert owns the questions of one topic: there its opinion counts.
+# Each expert owns the questions of one topic.
 
 figure = plot_experts(model)
 
 # %%
 # Fill the gaps
 # -------------
-# ``impute`` returns a data frame, with observed answers as they were. The truth is known here.
+# ``impute`` returns a data frame with unchanged observed answers. The truth is known here.
 
 filled = model.impute(survey)
 right = filled.to_numpy()[~asked] == answers[~asked]

@@ -43,10 +43,10 @@ for number, name in enumerate(model.expert_names_):
     print(f"expert {number}: {name}")
 
 # %%
-# Does a code tell the habitats?
+# Do codes recover the habitats?
 # ------------------------------
-# The habitats were not shown to the model. For each of them, the expert whose activity agrees best
-# with it, and in how many of the sites.
+# The model has not seen the habitats. For each habitat, find the expert whose activity agrees best
+# with it, and the share of sites in which they agree.
 
 codes = model.transform(sites)
 for number, habitat in enumerate(habitats):

@@ -26,20 +26,22 @@ print(f"{codes.sum(axis=1).mean():.1f} active experts, {wrong:.1%} of the pixels
 # %%
 # What they look like
 # -------------------
-# Above the opinions (dark is ink), below where each expert is listened to.
+# Top: the opinions (dark is 1). Bottom: the levels of expertise.
 
 experts = plot_experts(model, image_shape=digits.image_shape)
 
 # %%
 # Four digits taken apart
 # -----------------------
-# The digit, its reconstruction, and what each active expert contributes; gray is not its business.
+# The digit, its reconstruction, and the contribution of each active expert; gray pixels belong to
+# other experts.
 
 parts = plot_decomposition(model, digits.test[:4], image_shape=digits.image_shape)
 
 # %%
-# Supports change with the company
-# --------------------------------
-# The same expert, in red, owns other pixels in other codes. That is the *dynamic* partition.
+# Supports depend on the other active experts
+# -------------------------------------------
+# The pixels that an expert owns (red) change with the other active experts: the partition is
+# *dynamic*.
 
 supports = plot_supports(model, digits.test, n_experts=4, n_codes=8, image_shape=digits.image_shape)

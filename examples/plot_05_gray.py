@@ -2,14 +2,14 @@
 Grey images: patches of a photograph
 ====================================
 
-Real values get Gaussian experts. Patches of a photograph that comes with scikit-learn are edges,
-sky and roofs; the pixels of a patch are shared out among a few experts.
+Real values have Gaussian experts. Here they describe patches of a photograph from scikit-learn:
+edges, sky and roofs. A few experts share the pixels of a patch.
 """
 
 # %%
 # Patches
 # -------
-# 1,500 patches of 10 x 10 pixels, each with its mean taken away.
+# 1,500 patches of 10 x 10 pixels, each minus its mean.
 
 import numpy as np
 from sklearn.datasets import load_sample_image
@@ -27,7 +27,7 @@ patches = patches - patches.mean(axis=1, keepdims=True)
 # %%
 # Neighbouring pixels learn together
 # ----------------------------------
-# ``connectivity`` lets evidence about expertise flow between neighbours, so that supports are
+# ``connectivity`` smooths the evidence for expertise over neighbouring pixels, so that supports are
 # coherent.
 
 model = DynamicPartitionModel(
@@ -47,7 +47,7 @@ print(f"standard deviation of the pixels {held_back.std():.3f}")
 experts = plot_experts(model, image_shape=(10, 10))
 
 # %%
-# Patches that were held back, and what their codes say
-# -----------------------------------------------------
+# Held-back patches and their reconstructions
+# -------------------------------------------
 
 pictures = plot_reconstructions(model, held_back[:20], image_shape=(10, 10))

@@ -2,8 +2,8 @@
 How many experts?
 =================
 
-More experts describe the training rows better, and unseen rows only up to a point. With
-``n_experts="auto"`` the model holds rows back and chooses the number that describes them best.
+More experts always describe the training rows better, but unseen rows only up to a point. With
+``n_experts="auto"`` the model chooses the number that describes held-back rows best.
 """
 
 # %%
@@ -23,14 +23,14 @@ print(model.selection_)
 # %%
 # The curve falls until the experts suffice
 # -----------------------------------------
-# The lines are the rivals: each column on its own, and a mixture with as many components.
+# The lines are two baselines: independent columns, and a mixture with as many components.
 
 plot_selection(model)
 
 # %%
 # The numbers behind it
 # ---------------------
-# ``nats`` is the mean of log P(x | h) + log P(h) over the rows that were held back.
+# ``nats`` is the mean of log P(x | h) + log P(h) over the held-back rows.
 
 for size in model.selection_.tried:
     print(f"{size.n_experts:>2} experts: {size.nats:7.2f} nats, {size.mean_active:.1f} active")
@@ -38,7 +38,7 @@ for size in model.selection_.tried:
 # %%
 # Would other rows give the same experts?
 # ---------------------------------------
-# Stability learns from bootstrap samples and counts how often each expert is found again.
+# ``stability`` fits bootstrap samples and counts how often each expert is found again.
 
 model.stability(bars, n_bootstraps=3, random_state=0)
 print(model.stability_)

@@ -2,8 +2,8 @@
 Rows that do not fit
 ====================
 
-``score_samples`` says how well a row is described. Rows with the lowest scores are the odd ones.
-Here 20 of 317 digits were turned upside down.
+``score_samples`` is the log-likelihood of a row. Rows with the lowest scores are outliers. Here 20
+of 317 digits were turned upside down.
 """
 
 # %%
@@ -39,8 +39,9 @@ print(
 )
 
 # %%
-# The four oddest rows, taken apart
-# ---------------------------------
-# A digit, its reconstruction and its parts: what the reconstruction misses is what is odd.
+# The four least likely rows, decomposed
+# --------------------------------------
+# A digit, its reconstruction and its parts. The unusual pixels are those that the reconstruction
+# misses.
 
 figure = plot_decomposition(model, rows[np.argsort(scores)[:4]], image_shape=digits.image_shape)

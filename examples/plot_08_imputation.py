@@ -47,7 +47,7 @@ for name, method in methods.items():
 # %%
 # Ten digits
 # ----------
-# The truth, what was seen (hidden pixels in gray), and what two methods make of it.
+# The truth, the observed pixels (hidden pixels in gray), and the results of two methods.
 
 seen = np.where(hidden, 0.5, digits.test)
 figure = plot_templates(

@@ -2,8 +2,8 @@
 Files that do not fit in memory, then a stream
 ==============================================
 
-Learning needs sums over rows and nothing else. So ``fit`` reads a folder of files one block at a
-time, and ``partial_fit`` goes on with rows that arrive later and are seen once.
+Learning needs only sums over rows. So ``fit`` reads a folder of files one block at a time, and
+``partial_fit`` continues with rows that arrive later and are read once.
 """
 
 # %%
@@ -33,7 +33,7 @@ print(f"score: {model.score(pairs):.2f} nats per row")
 # %%
 # New rows arrive
 # ---------------
-# Each batch moves running averages by a step that gets smaller with every batch.
+# Each batch updates running averages with a step that decreases from batch to batch.
 
 for _ in range(5):
     model.partial_fit(pairs[rng.integers(0, 32, 500)])
@@ -42,8 +42,8 @@ print(f"active experts per row: {model.transform(pairs).sum(axis=1).mean():.1f}"
 print(f"score: {model.score(pairs):.2f} nats per row")
 
 # %%
-# A model file holds the stream, too: save it after any batch, load it, and go on as if nothing had
-# happened.
+# A model file also holds the state of the stream: you can save it after any batch, load it and
+# continue.
 
 with tempfile.TemporaryDirectory() as folder:
     path = Path(folder, "stream.dynpart")

@@ -2,14 +2,14 @@
 A cluster with Dask
 ===================
 
-Rows stay on the workers, sums come back. Here the cluster is two threads in this process; a
-``Client("scheduler-address:8786")`` is all that changes on a real one. Needs
-``pip install 'dynpart[dask]'``.
+Rows stay on the workers; only sums are sent back. Here the cluster is two threads in this process.
+On a real cluster only the client changes: ``Client("scheduler-address:8786")``. Needs ``pip install
+'dynpart[dask]'``.
 """
 
 # %%
-# Rows that are made where they are used
-# --------------------------------------
+# Rows generated on the workers
+# -----------------------------
 # Forty binary columns: ten pairs, and their opposites. No process ever holds the whole array.
 
 import dask.array as da
@@ -34,7 +34,7 @@ X = da.zeros((40_000, 40), chunks=(10_000, 40), dtype=np.uint8).map_blocks(
 # %%
 # Fit and encode
 # --------------
-# ``transform`` on a Dask array is lazy: codes are computed chunk by chunk when they are asked for.
+# ``transform`` on a Dask array is lazy: codes are computed chunk by chunk on request.
 
 with Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address=None):
     model = DynamicPartitionModel(n_experts=20, max_iter=10, random_state=0).fit(X)

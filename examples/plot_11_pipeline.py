@@ -3,8 +3,8 @@ Codes in a pipeline with a classifier
 =====================================
 
 The model is a transformer: ``Pipeline``, ``cross_val_score`` and ``set_output`` work as for any
-other. Binary codes are short features that a person can read. For these digits they cost some
-accuracy: take them where you want to see what the classifier goes by.
+other. Binary codes are short, readable features. For these digits they cost some accuracy: use them
+if you want to see how the classifier decides.
 """
 
 # %%
@@ -43,8 +43,8 @@ codes = model.transform(digits.test)
 codes.iloc[:5, :6]
 
 # %%
-# Which expert speaks for which digit?
-# ------------------------------------
+# Which expert indicates which digit?
+# -----------------------------------
 # The largest coefficient for each class.
 
 for digit, weights in enumerate(pipelines["40 experts"][-1].coef_):

@@ -2,9 +2,9 @@
 On a GPU
 ========
 
-``engine="torch"`` runs pursuit, sums and learning by torch: on a GPU with kernels of its own, on
-any other device with plain torch. Needs ``pip install 'dynpart[gpu]'``. This page was made with
-whatever device was there, and says which.
+``engine="torch"`` runs pursuit, sums and learning in torch: with special kernels on a GPU, and with
+plain torch on any other device. Needs ``pip install 'dynpart[gpu]'``. The output shows the device
+that was used.
 """
 
 # %%
@@ -35,7 +35,7 @@ print(f"on {device}: {type(codes).__name__} of shape {tuple(codes.shape)} on {co
 # %%
 # The same codes as the CPU engine
 # --------------------------------
-# Engines are held to one specification: for the same experts they find the same codes.
+# All engines follow one specification: for the same experts they find the same codes.
 
 model.set_params(engine="cpu", device=None)
 same = (model.transform(bars) == codes.cpu().numpy()).all()

@@ -1,4 +1,4 @@
-"""What the commands for people's own data have in common: options, reading, matching names."""
+"""Shared parts of the commands for user data: options, reading, matching names."""
 
 from __future__ import annotations
 
@@ -55,25 +55,25 @@ class UnknownLevels(StrEnum):
 
 
 ModelFile = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="A model that `dynpart fit` wrote.")
+    Path, typer.Argument(metavar="MODEL", help="A model file written by `dynpart fit`.")
 ]
 DataFile = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
         help="A .csv, .tsv or .jsonl file (.gz), a .xlsx, .npy, .npz, .parquet or .mat file, an "
-        "idx file (.gz), a folder of pictures, or - for standard input.",
+        "idx file (.gz), a folder of images, or - for standard input.",
     ),
 ]
 ArrayName = Annotated[
-    str | None, typer.Option("--array", help="Which array of a .npz or .mat file to read.")
+    str | None, typer.Option("--array", help="The array of a .npz or .mat file to read.")
 ]
 Keep = Annotated[
     list[str] | None,
     typer.Option(
         "--keep",
         metavar="NAMES",
-        help="Read these columns only, as in a,b; by places from 0 if they have no names.",
+        help="Read only these columns, as in a,b; numbers from 0 if they have no names.",
     ),
 ]
 Drop = Annotated[
@@ -84,7 +84,7 @@ Header = Annotated[
     bool | None,
     typer.Option(
         "--header/--no-header",
-        help="Whether the first line of a table of text holds names. By default, as it looks.",
+        help="Whether the first line of a text table holds names. Default: detected.",
         show_default=False,
     ),
 ]
@@ -93,32 +93,32 @@ LabelColumn = Annotated[
     typer.Option(
         "--label-column",
         metavar="NAME",
-        help="Which column holds the rows' labels. By default a first column of texts that differ.",
+        help="The column of row labels. Default: a first column of mostly different texts.",
         show_default=False,
     ),
 ]
-NoLabels = Annotated[bool, typer.Option("--no-labels", help="No column holds labels.")]
+NoLabels = Annotated[
+    bool, typer.Option("--no-labels", help="The table has no column of row labels.")
+]
 NStarts = Annotated[
     int | None,
-    typer.Option(
-        "--n-starts", parser=whole(1), help="Pursuits of each row; by default the model's."
-    ),
+    typer.Option("--n-starts", parser=whole(1), help="Searches per row. Default: the model's."),
 ]
 NSwaps = Annotated[
     int | None,
     typer.Option(
-        "--n-swaps", parser=whole(0), help="Passes that refine codes; by default the model's."
+        "--n-swaps", parser=whole(0), help="Rounds of refining codes. Default: the model's."
     ),
 ]
 Size = Annotated[
     str | None,
-    typer.Option("--size", metavar="HxW", help="Resize the pictures of a folder, as in 28x28."),
+    typer.Option("--size", metavar="HxW", help="Resize the images of a folder, as in 28x28."),
 ]
 Binary = Annotated[
     bool | None,
     typer.Option(
         "--black-white/--gray",
-        help="Make images black and white, or keep gray values. By default, as they look.",
+        help="Make images black and white, or keep gray values. Default: detected.",
         show_default=False,
     ),
 ]
@@ -126,19 +126,19 @@ Unknown = Annotated[
     UnknownLevels | None,
     typer.Option(
         "--unknown",
-        help="Levels that the model does not know: an error, or taken as missing. By default the "
-        "model's way.",
+        help="Levels that the model does not know: an error, or missing values. Default: the "
+        "model's setting.",
         show_default=False,
     ),
 ]
-Force = Annotated[bool, typer.Option("--force", "-f", help="Overwrite what is there.")]
+Force = Annotated[bool, typer.Option("--force", "-f", help="Overwrite an existing file.")]
 TableOutput = Annotated[
     str,
     typer.Option(
         "--output",
         "-o",
         metavar="FILE",
-        help="Where to write: .csv, .tsv, .npy, .npz or .parquet; - for .csv on standard output.",
+        help="Output file: .csv, .tsv, .npy, .npz or .parquet; - for .csv on standard output.",
     ),
 ]
 

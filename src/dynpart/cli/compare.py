@@ -1,4 +1,4 @@
-"""``dynpart compare``: our model against everything the paper names, on the same rows."""
+"""``dynpart compare``: our model and the models that the paper names, on the same rows."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def command(
             metavar="NAME",
             help="synthetic, pairs10, pairs20, bars, digits, digits-gray, mnist, motorcycles, "
             "horses, silhouettes, faces, news, tracking, imputation (hidden cells of several "
-            "tables), shapes (horses beside the shape Boltzmann machine), tables (unseen rows of "
-            "mixed tables beside StepMix), autoregressive (digits, value after value, beside "
+            "tables), shapes (horses, with the shape Boltzmann machine), tables (unseen rows of "
+            "mixed tables, with StepMix), autoregressive (digits, value after value, with "
             "MADE), autoregressive-mnist, density (test nats of twelve binary sets beside trees, "
             "mixtures and circuits) or one of them as density-nltcs; repeat for more. "
             "Default: synthetic.",
@@ -43,28 +43,28 @@ def command(
     redo: Annotated[
         list[str] | None,
         typer.Option(
-            "--redo", help="Compute this model afresh, whatever is kept; repeat for more."
+            "--redo", help="Compute this model again and replace its results; repeat for more."
         ),
     ] = None,
     report: Annotated[
         Path | None,
         typer.Option(
             help="The document. Default: comparison.md in the folder; density.md for density sets, "
-            "which have a document of their own."
+            "which have their own document."
         ),
     ] = None,
     kept: Annotated[
-        bool, typer.Option("--kept", help="Compute nothing: write down what the folder holds.")
+        bool, typer.Option("--kept", help="Compute nothing; write the document from kept results.")
     ] = False,
     note: Annotated[str, typer.Option(help="A remark to put into the document.")] = "",
     validation: Annotated[
-        bool, typer.Option(help="Score on held-back training rows and never look at the test rows.")
+        bool, typer.Option(help="Score on held-back training rows, without using the test rows.")
     ] = False,
 ) -> None:
-    """Compare our model with every model the paper names: one table, curves and templates.
+    """Compare our model with every model that the paper names: a table, curves and templates.
 
-    Writes results, figures and a document. Results that are in the folder already are kept, so an
-    interrupted comparison continues.
+    Writes results, figures and a document. Results that are already in the folder are reused, so
+    an interrupted comparison continues.
 
     Example: `dynpart compare --data synthetic --data bars --seeds 5`
     """

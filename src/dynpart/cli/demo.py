@@ -12,14 +12,14 @@ from dynpart.cli._shared import whole
 
 def command(
     out: Annotated[
-        Path, typer.Option("--out", "-o", help="Folder for the figures; made if it is not there.")
+        Path, typer.Option("--out", "-o", help="Folder for the figures; created if needed.")
     ] = Path("demo-output"),
     seed: Annotated[int, typer.Option(parser=whole(0), help="Seed of the random starts.")] = 0,
 ) -> None:
-    """Learn three small data sets and show what was learnt (about a minute, no download).
+    """Fit three small data sets and show the results (about a minute, no download).
 
-    The paper's synthetic pairs, whose ten factor levels the model has to find, the digits that come
-    with scikit-learn, and a zoo: its experts named, the platypus explained, and a page to open.
+    The data are the paper's synthetic pairs, with ten factor levels to find, scikit-learn's digits,
+    and the zoo. For the zoo, the demo names the experts, explains the platypus and writes a page.
 
     Example: `dynpart demo --out pictures`
     """

@@ -30,7 +30,7 @@ def command(
         str | None,
         typer.Argument(
             metavar="[DATA]",
-            help="Rows to look at, in any file that `dynpart fit` reads.",
+            help="Rows for typical examples, in any file that `dynpart fit` reads.",
             show_default=False,
         ),
     ] = None,
@@ -41,7 +41,7 @@ def command(
         bool, typer.Option("--csv", help="Print a table, one line per expert.")
     ] = False,
     top: Annotated[
-        int, typer.Option("--top", parser=whole(1), help="Opinions to tell per expert.")
+        int, typer.Option("--top", parser=whole(1), help="Opinions to print per expert.")
     ] = 5,
     n_starts: NStarts = None,
     n_swaps: NSwaps = None,
@@ -53,8 +53,8 @@ def command(
     no_labels: NoLabels = False,
     unknown: Unknown = None,
 ) -> None:
-    """Describe every expert: how often it is active, what it says beside what is usual, who it
-    goes with; with DATA also its typical rows, and what the model saves.
+    """Describe every expert: how often it is active, its opinions with overall rates, and the
+    experts often active with it; with DATA also its typical rows and the bits saved.
 
     For example:
 

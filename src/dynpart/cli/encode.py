@@ -35,10 +35,10 @@ def command(
     unknown: Unknown = None,
     force: Force = False,
 ) -> None:
-    """Encode rows: which experts are active in each.
+    """Encode rows: write which experts are active in each row.
 
-    One row per row of DATA and one column per expert, 0 or 1, called by the expert's number and
-    name. Columns of DATA are matched by name where both the data and the model have names.
+    The output has one row per row of DATA and one column of 0 and 1 per expert, named by its number
+    and name. Columns of DATA are matched by name if both the data and the model have names.
 
     For example:
 

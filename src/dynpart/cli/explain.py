@@ -1,4 +1,4 @@
-"""``dynpart explain``: who explains what in one row, in words."""
+"""``dynpart explain``: which expert explains what in one row, in words."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def command(
     no_labels: NoLabels = False,
     unknown: Unknown = None,
 ) -> None:
-    """Explain one row in words: which experts explain what in it, beside what is usual; what none
-    of them explains; and what else it could be.
+    """Explain one row in words: which expert explains which variables, with overall rates, which
+    values no expert explains, and the second-best code.
 
     For example:
 

@@ -46,7 +46,7 @@ Categorical = Annotated[
 ]
 Count = Annotated[
     list[str] | None,
-    typer.Option("--count", metavar="NAMES", help="Columns of whole numbers that count something."),
+    typer.Option("--count", metavar="NAMES", help="Columns of counts (integers from 0)."),
 ]
 Real = Annotated[
     list[str] | None, typer.Option("--real", metavar="NAMES", help="Columns of measurements.")
@@ -84,35 +84,39 @@ def command(
             "-k",
             parser=whole_or_auto,
             metavar="NUMBER|auto",
-            help="Experts to learn; auto chooses how many by rows that are held back.",
+            help="Number of experts; auto chooses it on held-back rows.",
         ),
     ] = 10,
     family: Annotated[
         FamilyName, typer.Option(help="Kind of values; auto takes bernoulli for 0/1 data.")
     ] = FamilyName.auto,
     valid: Annotated[
-        str | None, typer.Option("--valid", metavar="FILE", help="Rows to judge the model by.")
+        str | None,
+        typer.Option("--valid", metavar="FILE", help="Held-out rows to score the model on."),
     ] = None,
     max_iter: Annotated[
-        int, typer.Option("--iterations", parser=whole(1), help="Rounds of learning.")
+        int, typer.Option("--iterations", parser=whole(1), help="Number of iterations.")
     ] = 30,
     n_init: Annotated[
-        int, typer.Option("--n-init", parser=whole(1), help="Fits, the best is kept.")
+        int, typer.Option("--n-init", parser=whole(1), help="Number of fits; the best is kept.")
     ] = 1,
     starts: Annotated[int | None, typer.Option("--starts", parser=whole(1), hidden=True)] = None,
     max_active: Annotated[
         int | None,
-        typer.Option("--max-active", parser=whole(1), help="At most so many experts a row."),
+        typer.Option(
+            "--max-active", parser=whole(1), help="Maximum number of active experts per row."
+        ),
     ] = None,
     n_active: Annotated[
-        int | None, typer.Option("--active", parser=whole(1), help="Exactly so many experts a row.")
+        int | None,
+        typer.Option("--active", parser=whole(1), help="Exact number of active experts per row."),
     ] = None,
     n_starts: NStarts = None,
     n_swaps: NSwaps = None,
     amplitude: Annotated[
         AmplitudeName | None,
         typer.Option(
-            help="Numbers: let experts be brighter (offset), or also louder (gain), row by row."
+            help="Real columns: give active experts an offset, or also a gain, in every row."
         ),
     ] = None,
     autoregressive: Annotated[
@@ -120,22 +124,25 @@ def command(
         typer.Option(
             parser=whole_or_all,
             metavar="N|all",
-            help="Let what experts say depend on earlier values: so many columns, pixels so many "
-            "lines away, or all.",
+            help="Make predictions depend on earlier values: a number of columns, a radius in "
+            "pixels on images, or all.",
         ),
     ] = None,
     neighbours: Annotated[
-        bool, typer.Option("--neighbours", help="Images: let pixels learn with those beside them.")
+        bool,
+        typer.Option("--neighbours", help="Images: smooth expertise over neighbouring pixels."),
     ] = False,
     stability: Annotated[
         int | None,
         typer.Option(
             "--stability",
             parser=whole(1),
-            help="Learn from so many bootstrap samples, too: which experts are found again?",
+            help="Fit this many bootstrap samples and count how often experts are found again.",
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(parser=whole(0), help="Same seed, same model.")] = 0,
+    seed: Annotated[
+        int, typer.Option(parser=whole(0), help="Seed; the same seed gives the same model.")
+    ] = 0,
     array: ArrayName = None,
     keep: Keep = None,
     drop: Drop = None,
@@ -146,7 +153,7 @@ def command(
             "--label",
             "--label-column",
             metavar="NAME",
-            help="Which column holds the rows' labels. By default a first column of text.",
+            help="The column of row labels. Default: a first column of text.",
             show_default=False,
         ),
     ] = None,
@@ -156,7 +163,7 @@ def command(
         typer.Option(
             "--weight",
             metavar="NAME",
-            help="Which column holds the rows' weights, numbers of at least 0. It is no variable.",
+            help="The column of row weights, numbers of at least 0. It is not a variable.",
         ),
     ] = None,
     categorical: Categorical = None,
@@ -166,25 +173,22 @@ def command(
     unknown: Unknown = None,
     size: Size = None,
     black_white: Binary = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on where an interrupted fit stopped.")
-    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted fit.")] = False,
     force: Force = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")] = False,
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Tell how learning went, and the scores.")
+        bool, typer.Option("--verbose", "-v", help="Print every iteration and the scores.")
     ] = False,
 ) -> None:
-    """Learn experts from a table or from pictures, and say what was found.
+    """Learn experts from a table or from images, and print a summary.
 
-    Next to the model it keeps a checkpoint, which `--resume` continues after an interruption and
-    which goes when the fit is done. With `--verbose` it shows every iteration and tells scores in
-    nats.
+    Keeps a checkpoint next to the model. `--resume` continues from it after an interruption; it is
+    deleted when the fit is done. `--verbose` prints every iteration and scores in nats.
 
-    Prints what was understood of each column: 0/1, yes/no and true/false are binary, other texts
-    are levels of a categorical variable, other numbers are real. `--categorical`, `--count`,
-    `--real` and `--binary` say otherwise. Empty cells count as not observed. With `--weight` a row
-    counts as often as its weight says.
+    Prints the kind of each column: 0/1, yes/no and true/false are binary, other texts are levels of
+    a categorical variable, other numbers are real. `--categorical`, `--count`, `--real` and
+    `--binary` set other kinds. Empty cells are missing values. With `--weight`, a row counts as
+    often as its weight.
 
     For example:
 

@@ -45,10 +45,10 @@ def command(
     unknown: Unknown = None,
     force: Force = False,
 ) -> None:
-    """Fill in what was not observed, by what the experts that explain the rest of a row expect.
+    """Fill gaps with the predictions of the experts that explain the rest of a row.
 
-    Writes the table with the same rows and columns; what was observed stays as it is. Columns that
-    the model does not know keep their gaps.
+    Writes the table with the same rows and columns; observed values do not change. Columns that the
+    model does not know keep their gaps.
 
     For example:
 

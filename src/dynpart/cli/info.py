@@ -1,4 +1,4 @@
-"""``dynpart info``: what a model file holds."""
+"""``dynpart info``: the contents of a model file."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def command(
         bool, typer.Option("--json", help="Print JSON, for other programs.")
     ] = False,
 ) -> None:
-    """Tell what a model file holds: size, family, experts, how it was learnt, how good it was.
+    """Print the contents of a model file: size, family, experts, learning, scores.
 
-    With a learnt prior over codes also the types of rows: how frequent each is, and which experts
-    are typically active in it.
+    With a learnt prior over codes, also prints the types of rows: their frequencies and the experts
+    that are typically active in them.
 
     For example:
 

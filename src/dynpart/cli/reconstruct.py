@@ -1,4 +1,4 @@
-"""``dynpart reconstruct``: what the active experts say the rows look like."""
+"""``dynpart reconstruct``: the rows as the active experts predict them."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def command(
     data: DataFile,
     output: TableOutput = "-",
     owners: Annotated[
-        bool, typer.Option("--owners", help="Write who explains each variable, not the values.")
+        bool, typer.Option("--owners", help="Write the owner of each variable instead of values.")
     ] = False,
     codes: Annotated[
-        bool, typer.Option("--codes", help="DATA holds codes, as `dynpart encode` writes them.")
+        bool, typer.Option("--codes", help="DATA holds codes, as written by `dynpart encode`.")
     ] = False,
     n_starts: NStarts = None,
     n_swaps: NSwaps = None,
@@ -58,8 +58,8 @@ def command(
 ) -> None:
     """Reconstruct rows: compose the opinions of the active experts.
 
-    DATA holds rows, which are encoded first, or codes. A table with a column for each expert, as
-    `dynpart encode` writes them, in any order, is taken for codes: expert0, expert1_wet_sites, ...
+    DATA holds rows, which are encoded first, or codes. A table with a column for each expert, in
+    any order, as written by `dynpart encode` (expert0, expert1_wet_sites, ...), is read as codes.
 
     For example:
 

@@ -16,11 +16,11 @@ def command(
         list[str],
         typer.Argument(
             metavar="NUMBER=NAME...",
-            help="New names by the expert's number; an empty name gives its own name back.",
+            help="New names by the expert's number; an empty name restores the automatic name.",
         ),
     ],
 ) -> None:
-    """Call experts by names of your own; the model file keeps them.
+    """Set names of experts in a model file.
 
     Reports, explanations, descriptions and the columns of codes show them.
 

@@ -35,10 +35,10 @@ def command(
         Path, typer.Option("--output", "-o", metavar="FILE", help="The HTML file to write.")
     ] = Path("report.html"),
     title: Annotated[
-        str | None, typer.Option("--title", help="Title of the page; the model's name by default.")
+        str | None, typer.Option("--title", help="Title of the page. Default: the model's name.")
     ] = None,
     n_samples: Annotated[
-        int, typer.Option("--samples", parser=whole(1), help="Rows that can be picked on the page.")
+        int, typer.Option("--samples", parser=whole(1), help="Number of rows on the page.")
     ] = 500,
     image: Annotated[
         str | None,
@@ -49,7 +49,7 @@ def command(
         typer.Option(
             "--by",
             metavar="NAME",
-            help="Show experts against this column of DATA, which is no variable of the model.",
+            help="Show experts against this column of DATA, which is not a variable of the model.",
         ),
     ] = None,
     n_starts: NStarts = None,
@@ -63,10 +63,10 @@ def command(
     unknown: Unknown = None,
     force: Force = False,
 ) -> None:
-    """Write an explorer: one HTML file, no server, no network, to open in any browser.
+    """Write an explorer: one HTML file that needs no server and no network.
 
-    Shows all experts and how they are used; pick a row to see who explains what, follow the pursuit
-    step by step, and switch experts on and off to watch the partition change.
+    It shows all experts and their use. Select a row to see which expert explains which variable,
+    follow the pursuit step by step, and switch experts on and off to see the partition change.
 
     For example:
 

@@ -16,8 +16,8 @@ def command(
     experiments: Annotated[
         list[str],
         typer.Argument(
-            help="synthetic, mnist, horses, motorcycles; intensities and order, which the paper's "
-            "discussion asks for; or all.",
+            help="synthetic, mnist, horses, motorcycles; intensities and order, from the paper's "
+            "discussion; or all.",
             show_default=False,
         ),
     ],
@@ -30,14 +30,16 @@ def command(
     ] = None,
     seed: Annotated[int, typer.Option(parser=whole(0), help="Seed of the random starts.")] = 0,
     engine: Annotated[str, typer.Option(help="Engine of the estimator.")] = "auto",
-    fresh: Annotated[bool, typer.Option("--fresh", help="Learn again what is kept.")] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Learn again instead of reusing kept fits.")
+    ] = False,
 ) -> None:
     """Run the paper's experiments, draw its figures, and write a report with numbers.
 
-    Each experiment runs with the paper's text taken literally and with our default learner.
+    Each experiment runs with a literal implementation of the paper and with our default learner.
     Finished fits are kept in the output folder: the same command draws the figures again without
-    learning, and goes on after an interruption. Data come from the folder named by DYNPART_DATA,
-    or are downloaded.
+    learning, and continues after an interruption. Data come from the folder DYNPART_DATA, or are
+    downloaded.
 
     Example: `dynpart reproduce synthetic horses --out reproduction-output`
     """

@@ -16,12 +16,14 @@ def command(
     model: ModelFile,
     output: TableOutput = "-",
     n_rows: Annotated[
-        int, typer.Option("--rows", "-n", parser=whole(1), help="Rows to draw.")
+        int, typer.Option("--rows", "-n", parser=whole(1), help="Number of rows to draw.")
     ] = 10,
-    seed: Annotated[int, typer.Option(parser=whole(0), help="Same seed, same rows.")] = 0,
+    seed: Annotated[
+        int, typer.Option(parser=whole(0), help="Seed; the same seed gives the same rows.")
+    ] = 0,
     force: Force = False,
 ) -> None:
-    """Draw rows: a code from what is usual, then each variable from the expert that owns it.
+    """Draw rows: a code from the prior, then each variable from the expert that owns it.
 
     For example:
 

@@ -1,4 +1,4 @@
-"""``dynpart score``: how likely rows are to a model, and what is odd about them."""
+"""``dynpart score``: the log-likelihood of rows and their surprising values."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ def command(
     output: TableOutput = "-",
     top: Annotated[
         int | None,
-        typer.Option("--top", parser=whole(1), help="Only so many rows, the oddest first."),
+        typer.Option("--top", parser=whole(1), help="Only this many rows, the least likely first."),
     ] = None,
     columns: Annotated[
-        bool, typer.Option("--columns", help="Also the surprise of every value, in nats.")
+        bool, typer.Option("--columns", help="Also write the surprise of every value, in nats.")
     ] = False,
     n_starts: NStarts = None,
     n_swaps: NSwaps = None,
@@ -57,12 +57,12 @@ def command(
     unknown: Unknown = None,
     force: Force = False,
 ) -> None:
-    """Score rows: their log-likelihood in nats, their rank, and the values that surprise most.
+    """Score rows: their log-likelihood in nats, their rank, and the most surprising values.
 
-    Rank 1 is the least likely row. A value surprises by minus its log-probability under the expert
-    that explains it; of a number, by minus its log-density. With `--columns` there is one more
-    column for each variable. The mean over all rows, and what the model saves beside columns on
-    their own, are told on standard error.
+    Rank 1 is the least likely row. The surprise of a value is minus its log-probability (for
+    numbers, log-density) under the expert that explains it. With `--columns` there is one more
+    column for each variable. The mean over all rows, and the bits saved against independent
+    columns, are printed on standard error.
 
     For example:
 
