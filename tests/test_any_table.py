@@ -217,7 +217,7 @@ def test_family_and_columns_do_not_contradict_each_other(frame):
         "real",
         "real",
     )
-    with pytest.raises(ValueError, match="both say"):
+    with pytest.raises(ValueError, match="both set the kinds"):
         DynamicPartitionModel(2, family="gaussian", columns="count").fit(numbers)
     with pytest.raises(ValueError, match="'sex'"):
         DynamicPartitionModel(2, family="gaussian").fit(frame)

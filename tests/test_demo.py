@@ -89,7 +89,7 @@ def test_newcomers_see_no_warning(tmp_path):
     )
     assert "Warning" not in done.stdout + done.stderr
     assert "warn" not in done.stderr.lower()
-    assert done.stdout.startswith("Getting ready")
+    assert done.stdout.startswith("Compiling kernels")
     assert str(tmp_path) in done.stdout.replace("\n", "")
 
 

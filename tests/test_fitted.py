@@ -181,7 +181,7 @@ def test_every_method_refuses_parameters_that_went_bad(method, rows, fitted, tmp
 
 def test_another_number_of_experts_asks_for_a_fit(rows, fitted):
     model = copy.copy(fitted).set_params(n_experts=500)
-    with pytest.raises(ValueError, match=r"n_experts=500 was set after 4 .* fit the model anew"):
+    with pytest.raises(ValueError, match=r"n_experts=500 was set after 4 .* fit the model again"):
         model.transform(rows)
     assert model.set_params(n_experts=2).fit(rows).transform(rows).shape == (60, 2)
 

@@ -88,7 +88,7 @@ def test_what_was_said_overrules():
 @pytest.mark.parametrize(
     ("columns", "words"),
     [
-        ({"z": "real"}, "'z', which is no column of X; it has 'a', 'b'"),
+        ({"z": "real"}, "'z', which is not a column of X; it has 'a', 'b'"),
         ({7: "real"}, "a place below 2, got 7"),
         ({"a": "nominal"}, "'nominal' of column 'a'"),
         (["real"], r"an entry per column \(2\), got 1"),
@@ -110,7 +110,7 @@ def test_names_and_places_mean_the_same():
     assert by_name == said_of_columns({2: "count"}, 3, names) == {2: "count"}
     assert by_name == said_of_columns({-1: "count"}, 3, None)
     assert by_name == said_of_columns([None, None, "count"], 3, names)
-    with pytest.raises(ValueError, match="no names of columns: use places from 0 to 2"):
+    with pytest.raises(ValueError, match="no names of columns: use indices from 0 to 2"):
         said_of_columns({"c": "count"}, 3, None)
 
 

@@ -106,16 +106,16 @@ class CountedModel(FittedModel):
         """Warn of rows that say nothing, and of rows that count for next to nothing."""
         if data.n_empty:
             warnings.warn(
-                f"{rows_have(data.n_empty)} no observed value: nothing is learnt there",
+                f"{rows_have(data.n_empty)} no observed value: learning ignores such rows",
                 UserWarning,
                 stacklevel=4,
             )
         n_rows, weight = data.moments.n_rows, data.moments.weight
         if weight < LIGHT * n_rows:
             warnings.warn(
-                f"the weights sum to {weight:.3g} over {n_rows} rows, and a weight counts rows: "
-                "hardly anything is learnt from so few; multiply weights that were normalised by "
-                "the number of rows",
+                f"the weights sum to {weight:.3g} over {n_rows} rows, and a weight is a number of "
+                "rows: this is too little data to learn from; multiply normalised weights by the "
+                "number of rows",
                 UserWarning,
                 stacklevel=4,
             )

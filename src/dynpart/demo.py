@@ -97,7 +97,7 @@ def run_demo(out: str | os.PathLike[str], *, seed: int = 0) -> list[DemoRow]:
 
     pairs = make_pairs(5)
     digits = load_digits()
-    console.print("Getting ready: the first fit after an installation compiles its kernels")
+    console.print("Compiling kernels for the first fit after an installation")
     # The very fit that follows, which is quick and needs every kernel: a poorer one would warn.
     DynamicPartitionModel(10, random_state=seed).fit(pairs)
     console.print("[bold]1/3[/] five hidden pairs, ten experts")
@@ -150,7 +150,7 @@ def _zoo(console: Console, folder: Path, seed: int) -> None:
         by_name="type",
     )
     console.print("")
-    console.print(f"Open [bold]{page.resolve()}[/] in a browser, or ask on:")
+    console.print(f"Open [bold]{page.resolve()}[/] in a browser, or run:")
     for asked in ("describe", "explain --label dolphin"):
         command, *more = asked.split()
         text = " ".join(["dynpart", command, str(model_file), str(data), *more])

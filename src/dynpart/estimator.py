@@ -1,4 +1,4 @@
-"""The scikit-learn face of the model: parameters and learning. Checks input, calls the learner."""
+"""The scikit-learn interface of the model: checks parameters and input, calls the learner."""
 
 from __future__ import annotations
 
@@ -58,123 +58,121 @@ LITERAL: dict[str, Any] = {"learning": "paper", "n_swaps": 0, "prior": None}
 class DynamicPartitionModel(CountedModel):
     """Dynamic partition model: explain each row by a few experts, each variable by one of them.
 
-    Every expert has an opinion on every variable and a level of expertise for it. A row's code
-    says which experts are active; each variable is explained by the active expert with the highest
-    expertise, so the code also partitions the variables. Codes are found by greedy likelihood
-    matching pursuit, then refined until no single change improves them; experts and expertise are
+    Every expert has an opinion about every variable and a level of expertise for it. The code of a
+    row is the set of its active experts. Each variable is explained by the active expert with the
+    highest expertise, so a code partitions the variables. Codes are found by greedy likelihood
+    matching pursuit and refined until no single change improves them. Experts and expertise are
     learnt by an EM-like loop [1]_.
 
     Parameters
     ----------
     n_experts : int or "auto", default=10
-        Number of experts to learn. "auto" chooses it by the description length of rows that are
-        held back, in three to five times the time of one fit, then learns from all rows as if the
-        number had been given; see ``selection_``. It is at least `max_active` or `n_active`.
+        Number of experts. "auto" chooses it by the description length of held-back rows, which
+        takes three to five times as long as one fit, and then learns from all rows with this
+        number; see ``selection_``. It is at least `max_active` or `n_active`.
     family : {"auto", "bernoulli", "gaussian", "count"} or a registered name, default="auto"
         Distribution of a variable under an expert. "auto" follows the kinds of the columns. An
-        array of numbers without names is judged as a whole: "bernoulli" when every value is 0 or 1,
-        otherwise "gaussian" with one scale for all columns, as pixels have it. Columns of a data
-        frame, of a structured array or of rows with text are judged one by one: booleans, 0/1 and
-        yes/no are binary, other texts and categories categorical, other numbers real, each column
-        with a scale of its own. A name, also one of :func:`dynpart.families.register`, is for all
-        columns.
+        array of numbers without names has one kind: "bernoulli" if every value is 0 or 1, otherwise
+        "gaussian" with one scale for all columns, as for pixels. Columns of a data frame, of a
+        structured array or of rows with text have their own kinds: booleans, 0/1 and yes/no are
+        binary, other texts and categories categorical, other numbers real with a scale per column.
+        A name, also one added by :func:`dynpart.families.register`, applies to all columns.
     columns : dict, str or sequence, default=None
-        What columns are, where that should not be guessed: names or places and their kinds, as in
-        ``{"legs": "categorical", "visits": "count"}``; one kind for all; or one per column, None
-        where nothing is said. Kinds are "binary", "categorical", "count" and "real". A list of
-        levels instead of a kind makes a column categorical with these levels, in this order.
+        Kinds of columns that should not be detected: column names or indices and their kinds, as in
+        ``{"legs": "categorical", "visits": "count"}``; one kind for all columns; or one per column,
+        None to detect it. Kinds are "binary", "categorical", "count" and "real". A list of levels
+        instead of a kind makes a column categorical with these levels, in this order.
     unknown : {"error", "missing"}, default="error"
-        What to do about a level that was not there in the fit: refuse it, or take it as not
-        observed.
+        Treatment of a level that did not occur in the fit: an error, or a missing value.
     max_iter : int, default=30
-        Iterations of learning. The schedule stretches over all of them.
+        Number of iterations. The schedule is scaled to this number.
     learning : {"annealed", "paper"} or Plan, default="annealed"
-        How to learn. "paper" is the paper's text taken literally (with ``n_swaps=0`` and
-        ``prior=None``). An object with the methods of :class:`dynpart.learning.Plan` replaces the
-        schedule as a whole.
+        Learning schedule. "paper" is a literal implementation of the paper (use it with
+        ``n_swaps=0`` and ``prior=None``). An object with the methods of
+        :class:`dynpart.learning.Plan` replaces the whole schedule.
     expert_update : {"average", "newton"}, default="average"
-        How opinions move. "average" is the paper's eq. 5 and 6. "newton" is the method of its
-        appendix B, for :meth:`fit` and binary columns; ``docs/learning.md`` says where it does
-        worse.
+        Update of opinions. "average" is eq. 5 and 6 of the paper. "newton" is Newton's method of
+        its appendix B, for :meth:`fit` and binary columns; ``docs/learning.md`` compares both.
     n_init : int, default=1
         Number of fits from different starts; the one with the shortest description is kept.
     max_active : int, default=None
-        At most so many experts are active in a row, in learning and encoding; None for no limit.
+        Maximum number of active experts per row, in learning and encoding; None for no limit.
     n_active : int, default=None
-        Exactly so many experts are active in a row; None leaves the number to the data.
+        Exact number of active experts per row; None lets the number vary between rows.
     prior : {"auto", "independent"} or None, default="auto"
-        The prior P(h) over codes. "auto" learns which experts go together: a mixture of trees, or
-        one of its special cases, whichever describes codes best that are held back.
-        "independent" takes every activation for itself. With both, codes are chosen by log P(x|h)
-        + log P(h), so that no expert is active that does not pay for itself. None chooses codes by
-        log P(x|h) alone, as the paper does, and scores them by independent activations.
+        The prior P(h) over codes. "auto" learns which experts are active together: a mixture of
+        trees or one of its special cases, chosen on held-back codes. "independent" uses independent
+        activations. With both, codes are chosen by log P(x|h) + log P(h), so every active expert
+        gains more than it costs. None chooses codes by log P(x|h) alone, as the paper does, and
+        scores them with independent activations.
     activation_cost : float, default=0.0
-        Further nats an expert must gain to be activated when rows are encoded.
+        Additional cost of an active expert in encoding, in nats.
     criterion : {"likelihood", "reconstruction"}, default="likelihood"
-        What codes are chosen for when rows are encoded. "likelihood" takes every opinion as firmly
-        as it is held. "reconstruction" holds all of them alike: fewer values come out wrong, or
-        squared errors are smaller, at the price of likelihood. Learning is the same.
+        Criterion for the choice of codes in encoding. "reconstruction" gives all opinions the same
+        certainty: fewer values are wrong, or squared errors are smaller, but the likelihood is
+        lower. Learning does not depend on it.
     n_starts : int, default=None
-        Greedy searches for the code of a row when rows are encoded, each begun with another
-        expert; the best code is kept. None tries as many as cost little: every expert on a small
-        table, one on rows of many variables. With ``n_swaps=0`` None means one.
+        Number of searches for the code of a row in encoding, each starting with another expert; the
+        best code is kept. None uses as many as are cheap: every expert on a small table, one on
+        rows of many variables. With ``n_swaps=0`` None means one.
     n_swaps : int, default=None
-        Most rounds of the refinement that follows: experts are exchanged, dropped and added. None
-        goes on until no single change improves the code. With 0 codes are the paper's: greedy, and
-        found in less than half the time.
+        Maximum number of rounds of the refinement, which exchanges, drops and adds experts. None
+        continues until no single change improves the code. With 0, codes are greedy, as in the
+        paper, and take less than half the time.
     prune : bool, default=False
-        Drop experts that later activations made useless when rows are encoded.
+        Whether to drop experts that later activations made useless, in encoding.
     amplitude : {"offset", "gain"}, default=None
-        Whether activations are real-valued, in real columns that share one scale: an active expert
-        says its opinion plus an offset about what it owns ("offset"), or gain * opinion + offset
-        ("gain"). Both numbers are found for each row; see :meth:`amplitudes`. Codes are then chosen
-        by log P(x|h) alone. None keeps activations binary.
+        Real-valued activations, for real columns that share one scale: for the variables it owns,
+        an active expert predicts its opinion plus an offset ("offset"), or gain * opinion + offset
+        ("gain"). Both numbers are estimated for each row; see :meth:`amplitudes`. Codes are then
+        chosen by log P(x|h) alone. None keeps activations binary.
     autoregressive : int or "all", default=None
-        Whether what an expert says about a variable depends on the variables before it: P(x_d |
-        x_<d, h) instead of P(x_d | h), with weights that all experts share, in columns that are all
-        binary or all real. "all" takes every earlier column; a number so many of them, or on images
-        (``image_shape_``, set before the fit) pixels at most so many lines and columns away. Learnt
-        by :meth:`fit` after the experts, from rows without gaps. None takes variables as
-        independent given the code.
+        Dependence of predictions on earlier variables: P(x_d | x_<d, h) instead of P(x_d | h), with
+        weights shared by all experts, for columns that are all binary or all real. "all" uses every
+        earlier column. A number uses as many earlier columns or, on images (``image_shape_``, set
+        before the fit), pixels at most that many lines and columns away. The weights are learnt by
+        :meth:`fit` after the experts, from rows without gaps. With None, variables are independent
+        given the code.
     variance_floor : float, default=None
-        Smallest variance of a Gaussian expert relative to the data's mean column variance, or to
-        each column's own where columns have their own scale. Small values fit densities, 1.0
-        reconstructs best. None means 0.0001 where columns have their own scale. Where they share
-        one it means 1.0 for learning and for choosing codes; variances that describe rows are then
+        Smallest variance of a Gaussian expert, relative to the mean column variance of the data, or
+        to each column's own variance if columns have their own scale. Small values fit densities;
+        1.0 reconstructs best. None means 0.0001 if columns have their own scale. If they share one
+        scale, None means 1.0 for learning and for choosing codes; the variances for scores are
         estimated at the end.
     connectivity : sparse matrix or array of shape (n_features, n_features), default=None
-        Which variables are neighbours, as :func:`~sklearn.feature_extraction.image.grid_to_graph`
-        gives it. Evidence for expertise then flows between them, and supports become coherent
-        parts; an expert that has seen little of a variable also listens to its opinion on the
-        neighbours. Worth it on images of many pixels.
+        Graph of neighbouring variables, such as
+        :func:`~sklearn.feature_extraction.image.grid_to_graph`. Evidence for expertise is smoothed
+        over neighbours, so that supports become coherent parts. An expert with little data for a
+        variable also uses its opinions about the neighbours. It helps on large images.
     tol : float, default=1e-5
-        Learning stops before `max_iter` when opinions move less than this, in standard deviations
-        of the data, in an iteration over all rows; the search before is never cut short.
+        Learning stops before `max_iter` if opinions change by less than this, in standard
+        deviations of the data, in an iteration over all rows. The search phase is never shortened.
     engine : {"auto", "cpu", "reference", "torch"}, default="auto"
-        Where the computation runs: "cpu" has compiled kernels for all cores, "torch" kernels for
-        the GPU (``pip install 'dynpart[gpu]'``). "auto" takes "torch" for tensors on a GPU and
-        where `device` is given, "cpu" otherwise.
+        Implementation of the computation: "cpu" has compiled kernels for all cores, "torch" has
+        kernels for GPUs (``pip install 'dynpart[gpu]'``), "reference" is plain NumPy and slow.
+        "auto" uses "torch" for tensors on a GPU or if `device` is given, and "cpu" otherwise.
     device : str or torch.device, default=None
-        Device of the torch engine, such as "cuda" or "cuda:1". None takes the one the rows are on,
-        or the GPU. NumPy rows that do not fit on it are streamed.
+        Device of the torch engine, such as "cuda" or "cuda:1". None uses the device of the rows, or
+        the GPU. NumPy rows that do not fit on it are streamed.
     n_jobs : int, default=None
-        Threads of the CPU engine. None takes what Numba and threadpoolctl allow, -1 all cores.
+        Number of threads of the CPU engine. None uses as many as Numba and threadpoolctl allow, -1
+        all cores.
     random_state : int, RandomState instance or None, default=None
-        Determines the starts and the rows drawn in early iterations.
+        Seed of the initialisation and of the rows drawn in early iterations.
     verbose : int, default=0
         1 shows progress, 2 prints a line per iteration.
 
     Attributes
     ----------
     n_experts_ : int
-        Number of experts learnt.
+        Number of learnt experts.
     selection_ : Selection
-        How the number was chosen, after a fit with ``n_experts="auto"``: the sizes that were tried,
-        how each describes held-back rows, and two baselines.
+        The choice of the number, after a fit with ``n_experts="auto"``: the sizes that were tried,
+        their description lengths of held-back rows, and two baselines.
     baseline_ : Baseline
-        How likely training rows are to the model, and to independent columns.
+        Log-likelihoods of training rows under the model and under independent columns.
     stability_ : Stability
-        How often each expert is found again in other samples, after :meth:`stability`.
+        How often each expert is found again in bootstrap samples, after :meth:`stability`.
     means_ : ndarray of shape (n_experts, n_features)
         Opinions: the mean of every variable under every expert.
     variances_ : ndarray of shape (n_experts, n_features)
@@ -182,11 +180,11 @@ class DynamicPartitionModel(CountedModel):
     expertise_ : ndarray of shape (n_experts, n_features)
         Levels of expertise. Only their order and ratios within a variable matter.
     activation_probabilities_ : ndarray of shape (n_experts,)
-        How often each expert is active in the training rows, in 20,000 of them if there are more,
-        encoded as the parameters said at that time; see :meth:`recount`.
+        Frequencies of activation in the training rows, or in 20,000 of them if there are more,
+        encoded with the parameters at that time; see :meth:`recount`.
     prior_ : CodePrior
-        The prior over codes, learnt from the same codes. After :meth:`partial_fit` independent
-        activations, until :meth:`recount`.
+        The prior over codes, learnt from the same codes. After :meth:`partial_fit` it has
+        independent activations, until :meth:`recount` is called.
     types_ : tuple of RowType
         Types of rows, the most frequent first: the components of the prior, with their weights,
         the activation probabilities of experts and the most probable code.
@@ -195,26 +193,26 @@ class DynamicPartitionModel(CountedModel):
     history_ : tuple of IterationRecord
         The full log of learning.
     adaptation_ : Adaptation
-        How the schedule was adapted to the data, and why; printed with ``verbose=2``.
+        Adaptation of the schedule to the data, with reasons; printed with ``verbose=2``.
     family_ : Family
-        The family the data asked for.
+        The family of the columns.
     n_iter_ : int
         Iterations run.
     n_features_in_ : int
         Number of variables.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the variables, where the input had names.
+        Names of the variables, if the input had names.
     image_shape_ : tuple of int
-        (height, width) if rows are images and somebody has said so: set it after a fit, and model
-        files, figures and commands know it.
+        (height, width) if rows are images. Set it after a fit; model files, figures and commands
+        use it.
     schema_ : Schema
-        What the variables are: their kinds, names and shape in one place.
+        Kinds, names and levels of the variables, and the image shape.
 
     Notes
     -----
-    Of parameters changed after the fit, those of encoding (`max_active` to `prune`) count at once,
-    others from the next fit on. A fit that fails or is interrupted leaves the model as it was.
-    Attributes that show the experts are for reading: one that was replaced is an error.
+    If you change parameters after a fit, those of encoding (`max_active` to `prune`) take effect at
+    once, the others at the next fit. A fit that fails or is interrupted leaves the model unchanged.
+    Attributes with the experts are read-only: replacing one is an error.
 
     References
     ----------
@@ -350,26 +348,26 @@ class DynamicPartitionModel(CountedModel):
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features), or a source of rows
-            A table larger than memory comes in blocks of rows: a list of arrays, the path of a
-            folder of .npy or .parquet files, a torch DataLoader, anything that can be read again
-            and again, or a Dask array (with a running ``distributed.Client``). A sparse matrix of
-            SciPy is a table like any other; no dense copy is made of a large one. NaN, None, a null
-            of a data frame and a masked value were not observed: they say nothing, and nothing is
-            filled in for them. A zero that a sparse matrix does not store was observed.
+            The training rows. A table larger than memory is given in blocks of rows: a list of
+            arrays, the path of a folder of .npy or .parquet files, a torch DataLoader, any iterable
+            that can be read repeatedly, or a Dask array (with a running ``distributed.Client``).
+            SciPy sparse matrices are accepted; no dense copy is made of a large one, and zeros that
+            are not stored are observed values. NaN, None, nulls of a data frame and masked values
+            are missing: they add nothing to the likelihood and are not imputed.
         y : Ignored
         sample_weight : array-like of shape (n_rows,), default=None
-            How many rows each row stands for: a weight of 3 is the same as three equal rows, 0 the
-            same as none. For blocks of rows, a sequence with the weights of each block, or
-            "paired" if the source yields pairs of rows and weights; for a Dask array another one.
+            Weights of the rows: a weight of 3 is equivalent to three equal rows, 0 to none. For
+            blocks of rows, a sequence with the weights of each block, or "paired" if the source
+            yields pairs of rows and weights; for a Dask array, a Dask array.
         checkpoint : path-like, default=None
-            File that remembers how far the fit has come. If it exists, and belongs to the same
-            rows in the same order and to the same parameters, the fit goes on from there and ends
-            bit for bit as if it had never been interrupted; one of another fit is refused.
+            File with the progress of the fit. If it exists and belongs to the same rows in the same
+            order and to the same parameters, the fit continues from it and ends bitwise as if it
+            had not been interrupted. A checkpoint of another fit is an error.
         every : float, default=60.0
-            Seconds between two writings of the checkpoint; 0 writes after every iteration.
+            Seconds between two writes of the checkpoint; 0 writes after every iteration.
         resume : bool, default=True
-            Whether to go on from a checkpoint that exists. If not, it is replaced, but only when
-            the data has been checked and learning begins.
+            Whether to continue from an existing checkpoint. If False, it is replaced once the data
+            have been checked and learning begins.
 
         Returns
         -------
@@ -494,7 +492,7 @@ class DynamicPartitionModel(CountedModel):
     def _conditioned(
         self, task: Task, experts: Experts, prior: CodePrior, encoding: Encoding, seed: int
     ) -> tuple[Experts, CodePrior]:
-        """The experts with what they make of earlier values, and the prior of their codes."""
+        """The experts with weights of earlier values, and the prior of their codes."""
         assert self.autoregressive is not None
         shape = as_shape(getattr(self, "image_shape_", None))
         if shape is not None and math.prod(shape) != task.n_features:
@@ -506,30 +504,31 @@ class DynamicPartitionModel(CountedModel):
     def partial_fit(
         self, X: ArrayLike, y: None = None, sample_weight: ArrayLike | None = None
     ) -> DynamicPartitionModel:
-        """Learn from one batch of rows and forget them: stepwise EM with steps that decay.
+        """Learn from one batch of rows by stepwise EM with decaying steps.
 
-        A batch is an iteration of :meth:`fit`, with running averages for a memory. The first t0
-        batches, the plan's search (70% of `max_iter`), count in full. From then on batch t, from 0,
-        moves what is known by (1 + t - t0)^-0.7 of the way. After :meth:`fit` learning goes on from
-        the fitted experts. A first batch of a few hundred rows is a good start: it fixes the family
-        and, for Gaussians, the centre and the smallest variance. :meth:`save` keeps the stream: a
-        loaded model goes on to the last bit as this one would.
+        A batch is one iteration of :meth:`fit`, with running averages as memory. The first t0
+        batches, the plan's search (70% of `max_iter`), have step size 1. From then on batch t,
+        counted from 0, has step size (1 + t - t0)^-0.7. After :meth:`fit`, learning continues from
+        the fitted experts. Use a first batch of a few hundred rows or more: it sets the family and,
+        for Gaussians, the centre and the smallest variance. :meth:`save` stores the state of the
+        stream: a loaded model continues bitwise as this one would.
 
-        A batch follows the plan's next step, and the last one once there are no more: its minimum
-        number of active experts, soft comparisons, bound on expertise, starts, swaps and sharper
-        averages, and `connectivity`. A stream is seen once, so it does without what needs rows
-        again: it draws no rows from a batch, searches once with each candidate of the plan, does
-        not re-initialise idle experts, and never shrinks opinions, since no batch is the last.
-        Sizes of steps and memory are the stream's own; `n_init` and `tol` have no effect.
-        `n_experts` must stay what it was. :func:`dynpart.streaming.step_of_batch` decides this.
+        A batch follows the plan's next step, or the last one if there are no more: its minimum
+        number of active experts, the smoothed rule, bound on expertise, starts, swaps and sharper
+        averages, and `connectivity`. A stream reads rows once, so it leaves out steps that need
+        them again: it draws no rows from a batch, searches once with each candidate of the plan,
+        does not re-initialise idle experts, and does not shrink opinions, because no batch is the
+        last. Step sizes and memory are the stream's own; `n_init` and `tol` have no effect.
+        `n_experts` cannot change. :func:`dynpart.streaming.step_of_batch` makes these decisions.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_rows, n_features)
-            NaN where nothing was observed; in the first batch every column must have a value.
+            The rows of the batch, with NaN for missing values. In the first batch every column must
+            have an observed value.
         y : Ignored
         sample_weight : array-like of shape (n_rows,), default=None
-            How many rows each row stands for.
+            Weights of the rows; 3 is equivalent to three equal rows.
 
         Returns
         -------
@@ -537,7 +536,7 @@ class DynamicPartitionModel(CountedModel):
 
         See Also
         --------
-        dynpart.streaming : the steps behind it, to be run wherever rows are.
+        dynpart.streaming : the steps of learning, to be run on other systems.
 
         Examples
         --------
@@ -565,7 +564,7 @@ class DynamicPartitionModel(CountedModel):
         n_experts = self.n_experts_ if fitted else self.n_experts
         if isinstance(n_experts, str):
             raise ValueError(
-                "n_experts='auto' is for fit: partial_fit sees every batch once and cannot hold "
+                "n_experts='auto' is for fit: partial_fit reads every batch once and cannot hold "
                 "rows back; give a number, or fit some rows first"
             )
         check_limits(n_experts, n_active=self.n_active, max_active=self.max_active)
@@ -587,7 +586,8 @@ class DynamicPartitionModel(CountedModel):
             )
         if self.amplitude is not None:
             raise ValueError(
-                f"amplitude={self.amplitude!r} is for fit: partial_fit knows no amplitudes; use "
+                f"amplitude={self.amplitude!r} is for fit: partial_fit does not support "
+                "amplitudes; use "
                 "amplitude=None"
             )
         if self.autoregressive is not None:
@@ -623,12 +623,12 @@ class DynamicPartitionModel(CountedModel):
         self._forget_judgements()
 
     def _forget_judgements(self) -> None:
-        """What was said of other experts is not said of those that are learnt now."""
+        """Delete results that belong to the previous experts."""
         for name in ("selection_", "stability_", "baseline_"):
             self.__dict__.pop(name, None)
 
     def _newton(self, family: Family) -> bool:
-        """Whether opinions move by Newton's method, which this family must allow."""
+        """Whether opinions are updated by Newton's method; checks that the family allows it."""
         newton = self.expert_update == "newton"
         if newton and not family.allows_newton:
             raise ValueError(
@@ -638,7 +638,7 @@ class DynamicPartitionModel(CountedModel):
         return newton
 
     def _is_joint(self, encoding: Encoding) -> bool:
-        """Whether the plan asks for learning by description length, under a learnt prior."""
+        """Whether the plan learns by description length, under a learnt prior."""
         wanted = getattr(self._plan(), "by_length", False)
         return wanted and encoding.prior == "auto" and encoding.is_joint
 
@@ -653,7 +653,7 @@ class DynamicPartitionModel(CountedModel):
         probabilities: NDArray[np.float64],
         prior: CodePrior,
     ) -> None:
-        """Keep what was learnt, as the kind of arrays that `X` is."""
+        """Store the learnt attributes as the same type of arrays as `X`."""
         self._keep_experts(experts.like(X))
         self.history_ = history
         self.objective_history_ = np.array([record.joint for record in history])

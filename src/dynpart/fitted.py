@@ -1,7 +1,7 @@
-"""What a fitted model can do: encode rows and score them, decode codes, draw rows.
+"""Methods of a fitted model: encode and score rows, decode codes, draw rows.
 
-Parameters may change between two calls, so every method looks at them again before it relies on
-them. How a model comes to be fitted is the business of :mod:`dynpart.estimator`.
+Parameters may change between two calls, so every method checks them again. Fitting is in
+:mod:`dynpart.estimator`.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class FittedModel(
     DensityMixin,
     BaseEstimator,
 ):
-    """The methods of a model that has learnt; see :class:`dynpart.DynamicPartitionModel`."""
+    """Methods of a fitted model; see :class:`dynpart.DynamicPartitionModel`."""
 
     n_experts: int | str
     family: str
@@ -113,9 +113,9 @@ class FittedModel(
     _parameter_constraints: ClassVar[dict]
 
     def on_numbers(self) -> Self:
-        """The same model for tables of numbers: levels by their indices, columns by their places.
+        """The same model for tables of numbers: levels and columns by their indices.
 
-        Its methods take and return arrays, as commands and figures need them.
+        Its methods take and return arrays, for commands and figures.
         """
         twin = copy(self)
         twin._known_names = twin.__dict__.pop("feature_names_in_", self._known_names)
@@ -123,7 +123,7 @@ class FittedModel(
         return twin
 
     def plainly(self, X: Any) -> tuple[Self, Any]:
-        """The model and a table as :meth:`on_numbers` wants them; both as they are for arrays."""
+        """The model and a table converted by :meth:`on_numbers`; arrays are returned unchanged."""
         if self._found_schema is None or self._takes_numbers:
             return self, X
         return self.on_numbers(), self._numbers(X)
@@ -131,18 +131,18 @@ class FittedModel(
     # ---------------------------------------------------------------- encoding
 
     def transform(self, X: ArrayLike) -> NDArray[np.uint8]:
-        """Encode rows: which experts are active in each.
+        """Encode rows: find the active experts of each row.
 
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features), or a source of rows
-            Anything :meth:`fit` takes. What was not observed says nothing; a row without any
-            observed value gets the code that is likeliest beforehand, with a warning.
+            Any input of :meth:`fit`. A row without any observed value gets the most probable code
+            under the prior, with a warning.
 
         Returns
         -------
         H : ndarray of shape (n_rows, n_experts)
-            Binary codes; for a Dask array a Dask array, computed chunk by chunk when asked for.
+            Binary codes; for a Dask array, a lazy Dask array.
         """
         n_experts = self._ready()
         if is_dask_array(X):
@@ -150,7 +150,7 @@ class FittedModel(
         return self._by_blocks(self._codes, X)
 
     def pursue(self, X: ArrayLike) -> Pursuit:
-        """Encode rows and tell the story: who was activated when, and what it brought.
+        """Encode rows and return the order of activation with the gain of each step.
 
         Parameters
         ----------
@@ -159,7 +159,7 @@ class FittedModel(
         Returns
         -------
         Pursuit
-            Orders of activation with the log-likelihood after each step.
+            Order of activation with the log-likelihood after each step.
         """
         if is_source(X):
             self._ready()
@@ -171,9 +171,9 @@ class FittedModel(
     def score_samples(self, X: ArrayLike) -> NDArray[np.float64]:
         """Joint log-likelihood log P(x | h) + log P(h) of each row with its code, in nats.
 
-        ``log_likelihood(X, H) + log_prior(H)`` with ``H = transform(X)``: a lower bound of log
-        P(x), which sums over all codes. Both terms belong to the same codes:
-        if an encoding parameter has changed since activations were counted, :meth:`recount` first.
+        This is ``log_likelihood(X, H) + log_prior(H)`` with ``H = transform(X)``: a lower bound of
+        log P(x), which sums over all codes. If an encoding parameter has changed since activations
+        were counted, call :meth:`recount` first.
 
         Parameters
         ----------
@@ -182,7 +182,7 @@ class FittedModel(
         Returns
         -------
         ndarray of shape (n_rows,)
-            For a Dask array a Dask array, computed chunk by chunk when asked for.
+            For a Dask array, a lazy Dask array.
         """
         n_experts = self._ready()
         self._check_counted()
@@ -208,7 +208,7 @@ class FittedModel(
         X : array-like of shape (n_rows, n_features), or a source of rows
         y : Ignored
         sample_weight : array-like of shape (n_rows,), default=None
-            How many rows each row stands for.
+            Weights of the rows; 3 is equivalent to three equal rows.
 
         Returns
         -------
@@ -224,9 +224,9 @@ class FittedModel(
     def log_density(self, X: ArrayLike) -> NDArray[np.float64]:
         """Log P(x), or a lower bound of it that is tighter than :meth:`score_samples`.
 
-        Up to ten experts (fewer on rows of many variables) P(x | h) P(h) is summed over all codes,
-        so that this is log P(x). With more it is summed over each row's code and its neighbours,
-        which have an expert more, one less, or one exchanged for another.
+        With up to ten experts (fewer on rows of many variables) P(x | h) P(h) is summed over all
+        codes, and the result is exactly log P(x). With more experts it is summed over each row's
+        code and its neighbours, which differ by one addition, removal or exchange of an expert.
 
         Parameters
         ----------
@@ -243,7 +243,9 @@ class FittedModel(
         return like(np.maximum(bound, joint), X)
 
     def activation_posterior(self, X: ArrayLike) -> NDArray[np.float64]:
-        """How probable it is that each expert is active: P(h_k = 1 | x), over the same codes.
+        """Posterior probability that each expert is active, P(h_k = 1 | x).
+
+        The sum runs over the same codes as in :meth:`log_density`.
 
         Parameters
         ----------
@@ -278,25 +280,25 @@ class FittedModel(
     ) -> Any:
         """Compose the active experts' opinions under the hard rule (eq. 2).
 
-        With `autoregressive`, opinions are those of a row whose earlier values are average; `given`
-        rows they are what owners expect of each variable after the ones before it.
+        With `autoregressive`, opinions are those of a row whose earlier values are average. If rows
+        are `given`, they are the owners' predictions of each variable from the earlier ones.
 
         Parameters
         ----------
         H : array-like of shape (n_rows, n_experts)
             Binary codes, each with at least one active expert.
         amplitudes : array-like of shape (n_rows, n_experts, 2), default=None
-            Gain and offset of every expert, as :meth:`amplitudes` returns them. None takes the
-            opinions as they are.
+            Gain and offset of every expert, as returned by :meth:`amplitudes`. None means gains of
+            1 and offsets of 0.
         given : array-like of shape (n_rows, n_features), default=None
-            Rows whose values are known to the experts, variable after variable.
+            Rows with the earlier values for autoregressive experts.
 
         Returns
         -------
         ndarray or DataFrame of shape (n_rows, n_features)
-            The composed templates: of a binary variable the probability of a one, of others the
-            mean, of a variable with levels the likeliest. A model that has learnt from a data frame
-            returns one of the same kind.
+            The composed templates: the probability of 1 of a binary variable, the most probable
+            level of a categorical one, the mean of others. A model fitted to a data frame returns a
+            data frame of the same type.
         """
         owner = self.partition(H)
         composed = like(self.means_, owner)[owner, np.arange(self.n_features_in_)]
@@ -309,7 +311,7 @@ class FittedModel(
         return self._given_back(composed, means=True)
 
     def _given(self, X: ArrayLike, owner: Any, composed: Any) -> Any:
-        """What owners expect of each variable of these rows, given the ones before it."""
+        """Predictions of each variable of these rows by its owner, given the earlier ones."""
         rows = self._checked_rows(X, self._engine(X))
         if len(rows) != len(owner):
             raise ValueError(
@@ -325,9 +327,9 @@ class FittedModel(
     def amplitudes(self, X: ArrayLike, H: ArrayLike | None = None) -> NDArray[np.float64]:
         """Gains and offsets of the active experts of each row.
 
-        About what it owns, an active expert says gain * opinion + offset. Both numbers are those
-        of penalised least squares: gains vary around 1 with a standard deviation of 0.5, offsets
-        around 0 with that of the smallest variance of an expert.
+        For the variables it owns, an active expert predicts gain * opinion + offset. Both are
+        posterior means, a penalised least-squares solution: gains have prior mean 1 and standard
+        deviation 0.5, offsets have prior mean 0 and the smallest variance of an expert.
 
         Parameters
         ----------
@@ -338,7 +340,7 @@ class FittedModel(
         Returns
         -------
         ndarray of shape (n_rows, n_experts, 2)
-            Gain and offset; 1 and 0 where an expert is not active, or its amplitude does not vary.
+            Gain and offset; 1 and 0 if an expert is not active or has no amplitude.
 
         Examples
         --------
@@ -366,7 +368,7 @@ class FittedModel(
         return like(amplitudes(rows, like(active, rows.values), experts), X)
 
     def partition(self, H: ArrayLike) -> NDArray[np.int32]:
-        """Who explains what: the responsible expert of every variable (eq. 2).
+        """The owner of every variable: the expert that explains it (eq. 2).
 
         Parameters
         ----------
@@ -402,7 +404,8 @@ class FittedModel(
         return like(log_likelihood(rows, like(active, rows.values), experts), X)
 
     def log_prior(self, H: ArrayLike) -> NDArray[np.float64]:
-        """Log P(h): how probable codes are beforehand, in nats. Minus that is what a code costs.
+        """Log P(h), the prior log-probability of codes, in nats. Its negative is the cost of a
+        code.
 
         Parameters
         ----------
@@ -425,7 +428,7 @@ class FittedModel(
         return self.prior_.row_types()
 
     def surprise(self, X: ArrayLike) -> NDArray[np.float64]:
-        """How unlikely every value is to the expert that owns it: -log P(x | h), in nats.
+        """Surprise of every value under the expert that owns it: -log P(x | h), in nats.
 
         Parameters
         ----------
@@ -434,7 +437,7 @@ class FittedModel(
         Returns
         -------
         ndarray of shape (n_rows, n_features)
-            0 where nothing was observed. Rows sum to minus :meth:`log_likelihood` of their codes.
+            0 for missing values. Each row sums to minus the :meth:`log_likelihood` of its code.
         """
         n_experts = self._ready()
         if is_source(X):
@@ -451,9 +454,9 @@ class FittedModel(
     def sample(
         self, n_samples: int = 1, random_state: int | np.random.RandomState | None = None
     ) -> Any:
-        """Draw rows: a type, a code along its tree, then each variable from its owner.
+        """Draw rows: a type of rows, a code along its tree, then each variable from its owner.
 
-        With `autoregressive` variables are drawn in order, each given those before it.
+        With `autoregressive`, variables are drawn in order, each given the earlier ones.
 
         Parameters
         ----------
@@ -463,7 +466,7 @@ class FittedModel(
         Returns
         -------
         X : ndarray or DataFrame of shape (n_samples, n_features)
-            Values of the kind and type that the model has learnt from.
+            Rows of the kinds and type of table of the training data.
         """
         self._ready()
         self._check_counted()
@@ -486,7 +489,7 @@ class FittedModel(
         return self._given_back(like(rows, self.means_))
 
     def save(self, path: str | PathLike[str], *, overwrite: bool = True) -> None:
-        """Write the fitted model to a file that :func:`dynpart.load` reads, whole or not at all.
+        """Write the fitted model atomically to a file that :func:`dynpart.load` reads.
 
         Parameters
         ----------
@@ -500,7 +503,7 @@ class FittedModel(
     # ---------------------------------------------------------------- inside
 
     def _ready(self) -> int:
-        """Check what can have changed since the fit; returns the number of fitted experts."""
+        """Check parameters that may have changed since the fit; returns the number of experts."""
         check_is_fitted(self, "means_")
         self._validate_params()
         n_experts = len(self.means_)
@@ -518,7 +521,7 @@ class FittedModel(
             check_with_autoregressive(self.amplitude, self.criterion)
 
     def _experts(self) -> Experts:
-        """The experts as they were learnt or loaded, with the amplitude of the parameters."""
+        """The learnt or loaded experts, with the amplitude of the parameters."""
         experts = super()._experts()
         if experts.autoregression is not None:
             check_with_autoregressive(self.amplitude, self.criterion)
@@ -526,12 +529,12 @@ class FittedModel(
         return experts if amplitude is None else replace(experts, amplitude=amplitude)
 
     def _check_counted(self) -> None:
-        """Raise ValueError if activation probabilities belong to codes found in another way."""
+        """Raise ValueError if activation probabilities belong to other encoding parameters."""
         now = Encoding.of(self)
         now.check_counted_with(getattr(self, "_counted_with", now))
 
     def _is_counted(self) -> bool:
-        """Whether activation probabilities belong to codes found as they would be now."""
+        """Whether activation probabilities belong to the current encoding parameters."""
         try:
             self._check_counted()
         except ValueError:
@@ -541,7 +544,7 @@ class FittedModel(
     def _engine(self, X: Any) -> Engine:
         """The engine for these rows: tensors on a GPU stay there.
 
-        A tensor on the CPU is an array like any other, unless the torch engine is asked for.
+        A tensor on the CPU is treated as an array, unless `engine` is "torch".
         """
         device = self.device
         if is_tensor(X) and device is None:
@@ -550,7 +553,7 @@ class FittedModel(
         return make_engine(self.engine, self.n_jobs, device)
 
     def _rule(self) -> PursuitRule:
-        """How rows are encoded."""
+        """The rule by which rows are encoded."""
         encoding = Encoding.of(self)
         if encoding.is_joint:
             encoding.check_prior(getattr(self, "_counted_with", encoding))
@@ -565,7 +568,7 @@ class FittedModel(
         return rows, self._told_beforehand(rows, self._pursued(engine, rows))
 
     def _pursued(self, engine: Engine, rows: Rows) -> Any:
-        """Codes of rows, with a bar to watch if that is asked for."""
+        """Codes of rows, with a progress bar if `verbose` is set."""
         experts = Encoding.of(self).encoders(self._experts().like(rows.values))
         rule = self._rule()
         with rows_progress(self.verbose, len(rows)) as advance:
@@ -578,7 +581,7 @@ class FittedModel(
         return type(parts[0]).joined(parts)
 
     def _told_beforehand(self, rows: Rows, codes: Any) -> Any:
-        """The codes, but rows without any observed value have the one that is likeliest."""
+        """The codes; rows without any observed value get the most probable one."""
         if rows.complete:
             return codes
         T = self.family_.like(rows.values).statistics(rows.values)
@@ -587,8 +590,8 @@ class FittedModel(
         if not n_empty:
             return codes
         warnings.warn(
-            f"{rows_have(n_empty)} no observed value, and gets the code that is likeliest before "
-            "anything is known",
+            f"{rows_have(n_empty)} no observed value, and gets the most probable code under the "
+            "prior",
             UserWarning,
             stacklevel=4,
         )
@@ -596,9 +599,9 @@ class FittedModel(
         return codes.with_code(empty, code)
 
     def _by_blocks(self, method: Callable[..., Any], X: Any, *others: NDArray) -> Any:
-        """What a method makes of a table, or of a source block after block.
+        """Apply a method to a table, or to a source block by block.
 
-        `others` have as many rows as all blocks together.
+        `others` have as many rows as all blocks in total.
         """
         if not is_source(X):
             return method(X)
@@ -633,7 +636,7 @@ class FittedModel(
         return rows
 
     def _checked_table(self, X: Any, engine: Engine, *, reset: bool) -> Any:
-        """The rows as the engine reads them: tensors for the torch engine, else NumPy's arrays."""
+        """The rows as input of the engine: tensors for the torch engine, else NumPy arrays."""
         if is_tensor(X):
             X = checked_tensor(X)
             if engine.name == "torch":
@@ -661,7 +664,7 @@ class FittedModel(
         return self._as_numbers(table, reset=reset)
 
     def _given_back(self, table: Any, *, means: bool = False) -> Any:
-        """Rows of numbers as the kind of table that the model has learnt from."""
+        """Rows of numbers as the type of table of the training data."""
         if self._found_schema is None or self._takes_numbers:
             return table
         if is_tensor(table):
@@ -669,7 +672,7 @@ class FittedModel(
         return built(table, self.schema_, means=means)
 
     def _checked_sparse(self, X: Any, *, reset: bool) -> Any:
-        """A sparse matrix by rows."""
+        """A sparse matrix in CSR format."""
         matrix = as_csr(X, self._names())
         validate_data(
             self, matrix, accept_sparse=True, dtype=None, reset=reset, ensure_all_finite=False

@@ -133,12 +133,12 @@ class FillsGaps:
         experts = self._experts().like(rows.values)
         if experts.amplitude is not None:
             raise ValueError(
-                "gaps are filled with opinions as they are: set amplitude=None, and recount(X)"
+                "imputation does not support amplitudes: set amplitude=None and call recount(X)"
             )
         if experts.autoregression is not None:
             raise ValueError(
-                f"autoregressive={self.autoregressive!r} fills no gaps, since every value depends "
-                "on the earlier ones; fit with autoregressive=None to impute"
+                f"autoregressive={self.autoregressive!r} cannot fill gaps, because every value "
+                "depends on earlier ones; fit with autoregressive=None to impute"
             )
         own = to_numpy(codes.active(experts.n_experts))
         book = self._book or CodeBook.of(own)

@@ -135,8 +135,8 @@ class JudgesTables:
         schema = self._judge(map(Coded.of_numbers, SparseBlocks(matrix)))
         if schema is not None and schema.levels is not None:
             raise ValueError(
-                f"a sparse matrix of more than {WHOLE_VALUES:,} values, zeros included, takes no "
-                "categorical columns: give a data frame, or one column per level"
+                f"a sparse matrix of more than {WHOLE_VALUES:,} values, zeros included, does not "
+                "support categorical columns: use a data frame, or one column per level"
             )
         return schema
 
@@ -151,8 +151,8 @@ class JudgesTables:
         kind = family_class(self.family).kind
         if self.columns is not None:
             raise ValueError(
-                f"columns={self.columns!r:.80} and family={self.family!r} both say what columns "
-                "are: leave family='auto'"
+                f"columns={self.columns!r:.80} and family={self.family!r} both set the kinds of "
+                "columns: use family='auto'"
             )
         return kind if kind == "categorical" else None
 

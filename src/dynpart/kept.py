@@ -88,7 +88,7 @@ class KeepsExperts:
             if not self._is_shown(name):
                 raise ValueError(
                     f"{name} was replaced, but rows are encoded with the experts that were learnt: "
-                    "attributes of a fitted model are for reading, change a copy of them"
+                    "attributes of a fitted model are read-only, change a copy of them"
                 )
         return self._learnt
 

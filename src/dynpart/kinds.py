@@ -65,8 +65,8 @@ def said_of_columns(columns: Any, n_features: int, names: Sequence[str] | None) 
     listed = list(columns)
     if len(listed) != n_features:
         raise ValueError(
-            f"columns must have an entry per column ({n_features}), got {len(listed)}; a dict says "
-            "something of some columns alone"
+            f"columns must have an entry per column ({n_features}), got {len(listed)}; use a dict "
+            "to set only some columns"
         )
     return {d: _kind(kind, d, names) for d, kind in enumerate(listed) if kind is not None}
 
@@ -78,10 +78,12 @@ def _place(key: Any, n_features: int, names: Sequence[str] | None) -> int:
             return found[0]
         if names is None:
             raise ValueError(
-                f"columns names {key!r}, but X has no names of columns: use places from 0 to "
+                f"columns names {key!r}, but X has no names of columns: use indices from 0 to "
                 f"{n_features - 1}"
             )
-        raise ValueError(f"columns names {key!r}, which is no column of X; it has {listed(names)}")
+        raise ValueError(
+            f"columns names {key!r}, which is not a column of X; it has {listed(names)}"
+        )
     whole = isinstance(key, int | np.integer) and not isinstance(key, bool)
     if whole and -n_features <= int(key) < n_features:
         return int(key) % n_features
@@ -187,7 +189,7 @@ class Survey:
             raise ValueError(
                 f"{name} holds {level_name(values[wrong[0]])} in "
                 f"{place(wrong[0], d, table.names)}, but columns says that it is {said}, and "
-                f"{said} columns hold {needs}: mend the value, or say 'real' or 'categorical'"
+                f"{said} columns hold {needs}: correct the value, or use 'real' or 'categorical'"
             )
 
     def schema(self) -> Schema:
@@ -352,7 +354,7 @@ def check_text(texts: Mapping[str, int], called: str, key: Any) -> None:
     }[doubt.reason]
     raise ValueError(
         f"{called} {problem} leave the column out, or say columns={{{key!r}: 'categorical'}} to "
-        "take the texts for levels"
+        "use the texts as levels"
     )
 
 

@@ -64,7 +64,7 @@ def check_fitted_number(n_experts: int | str, n_fitted: int) -> None:
     if n_experts not in (n_fitted, "auto"):
         raise ValueError(
             f"n_experts={n_experts} was set after {n_fitted} experts were learnt: fit the model "
-            f"anew, or set n_experts={n_fitted} again"
+            f"again, or set n_experts={n_fitted} again"
         )
 
 
@@ -75,12 +75,12 @@ def check_with_autoregressive(amplitude: str | None, criterion: str) -> None:
     """Raise ValueError if experts that know earlier values are to do what they cannot."""
     if amplitude is not None:
         raise ValueError(
-            f"amplitude={amplitude!r} and autoregressive do not go together: use amplitude=None or "
+            f"amplitude={amplitude!r} and autoregressive cannot be combined: use amplitude=None or "
             "autoregressive=None"
         )
     if criterion != "likelihood":
         raise ValueError(
-            f"criterion={criterion!r} and autoregressive do not go together: codes given earlier "
+            f"criterion={criterion!r} and autoregressive cannot be combined: codes given earlier "
             "values are chosen by their likelihood; use criterion='likelihood'"
         )
 

@@ -172,7 +172,7 @@ def test_weights_count_rows(folder, tmp_path):
         "fit", tmp_path / "weighed.csv", "--weight", "count", "-o", tmp_path / "b", *arguments,
         "--valid", tmp_path / "twice.csv",
     )  # fmt: skip
-    assert "has no column 'count'; all its rows count the same" in result.stderr
+    assert "has no column 'count'; all its rows have the same weight" in result.stderr
 
 
 # ------------------------------------------------------------------------------ with a model

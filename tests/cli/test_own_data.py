@@ -267,7 +267,7 @@ def test_an_interrupted_fit_is_resumed_to_the_same_model(folder, tmp_path, monke
     assert not (tmp_path / "m").exists()
     assert "--resume" in run(*arguments, status=2).stderr
     result = run(*arguments, "--resume")
-    assert "going on from here" in result.stderr
+    assert "continuing from this checkpoint" in result.stderr
     straight = load(folder / "sites.dynpart")
     np.testing.assert_array_equal(load(tmp_path / "m").means_, straight.means_)
     np.testing.assert_array_equal(load(tmp_path / "m").expertise_, straight.expertise_)

@@ -89,7 +89,7 @@ def test_a_file_that_is_not_there_is_asked_for_by_name(tmp_path, monkeypatch):
     ("splits", "message"),
     [
         ({"test": np.zeros((3, 5), np.uint8)}, "'test' must be a table with as many columns"),
-        ({"valid": np.full((3, 6), 2)}, "'valid' must hold zeros and ones alone"),
+        ({"valid": np.full((3, 6), 2)}, "'valid' must hold only zeros and ones"),
         ({"train": np.zeros((0, 6), np.uint8)}, "'train' must be a table"),
     ],
 )

@@ -66,7 +66,7 @@ def test_experts_and_rules_hold_together():
 
 def test_a_prior_must_suit_the_experts():
     prior = CodePrior.independent([0.5, 0.25])
-    with pytest.raises(ValueError, match="prior over codes of 2 experts does not suit 3"):
+    with pytest.raises(ValueError, match="prior over codes of 2 experts does not match 3"):
         PursuitRule(1, 3, np.zeros(3), prior=prior)
 
 

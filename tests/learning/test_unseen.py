@@ -158,7 +158,7 @@ def test_complaints_ask_for_a_clear_difference():
 
     assert found(-4.0, 0.6) == found(-5.0, 0.0) == found(-6.0, 0.1) == []
     (text,) = found(-4.0, 0.4)
-    assert "5.8 bits a row against 7.2" in text
+    assert "5.8 bits per row against 7.2" in text
     many = CodeSummary(COUNTED_ROWS, np.full(3, 5000), 0.0)
     assert complaints(many, experts, (), 3, None) == []
 

@@ -187,7 +187,7 @@ def test_a_forged_prior_is_refused(tmp_path, forge, change):
     forge(path, arrays=prior_arrays())
     np.testing.assert_array_equal(load(path).prior_.parent, SOUND["parent"])
     forge(path, arrays=prior_arrays(**change))
-    with pytest.raises(ModelFileError, match="prior over codes that cannot be"):
+    with pytest.raises(ModelFileError, match="holds an invalid prior over codes"):
         load(path)
 
 
@@ -196,7 +196,7 @@ def test_a_part_of_a_prior_is_refused(tmp_path, forge, name):
     save(fitted(), tmp_path / "m")
     forge(tmp_path / "m", arrays=prior_arrays())
     forge(tmp_path / "m", drop=(f"prior.{name}",))
-    with pytest.raises(ModelFileError, match="prior over codes that cannot be"):
+    with pytest.raises(ModelFileError, match="holds an invalid prior over codes"):
         load(tmp_path / "m")
 
 
@@ -228,7 +228,7 @@ def test_forged_names_of_experts_are_refused(tmp_path, forge, value):
     forge(tmp_path / "m", meta={"expert_names": {"3": "given"}})
     assert load(tmp_path / "m").expert_names_[3] == "given"
     forge(tmp_path / "m", meta={"expert_names": value})
-    with pytest.raises(ModelFileError, match="names of experts that cannot be"):
+    with pytest.raises(ModelFileError, match="holds invalid names of experts"):
         load(tmp_path / "m")
 
 

@@ -181,7 +181,7 @@ class Content:
         from dynpart.tables import read_table
 
         if self.no_labels and self.label_column is not None:
-            raise ValueError("--label-column and --no-labels contradict each other")
+            raise ValueError("--label-column and --no-labels cannot be combined")
         return read_table(
             source,
             array=self.array,
@@ -259,7 +259,7 @@ def row_weights(table: Table, name: str, source: str) -> NDArray[np.float64]:
     from dynpart.tables.gaps import refuse_gaps
 
     if table.names is None:
-        raise TableError(f"{source} has no names of columns, so --weight cannot choose one")
+        raise TableError(f"{source} has no column names, so --weight cannot select one")
     if name not in table.names or table.words_of(table.names.index(name)) is not None:
         raise TableError(f"{source} has no column of numbers named {name!r} to take weights from")
     column = np.array(table.values[:, table.names.index(name)], dtype=np.float64)
@@ -269,7 +269,9 @@ def row_weights(table: Table, name: str, source: str) -> NDArray[np.float64]:
         where = place(source, int(negative[0]), 0, [name])
         raise TableError(f"{where} is {column[negative[0]]:g}; a weight is a number of at least 0")
     if not column.any():
-        raise TableError(f"{source}: all weights in column {name!r} are 0; no row would count")
+        raise TableError(
+            f"{source}: all weights in column {name!r} are 0; at least one must be positive"
+        )
     return column
 
 
@@ -374,13 +376,13 @@ def in_order(table: Table, wanted: Sequence[str] | None, source: str) -> Table:
 def row_index(row: int | None, label: str | None, labels: Sequence[str] | None, n_rows: int) -> int:
     """Index of the row that is chosen by number or by label."""
     if (row is None) == (label is None):
-        raise ValueError("choose a row, with either --row NUMBER or --label LABEL")
+        raise ValueError("choose a row with either --row NUMBER or --label LABEL")
     if row is not None:
         if not -n_rows <= row < n_rows:
             raise ValueError(f"--row must be below the number of rows, {n_rows}, got {row}")
         return row % n_rows
     if not labels:
-        raise ValueError("--label needs rows with labels, these have none; --row takes a number")
+        raise ValueError("--label needs row labels, and this table has none; use --row NUMBER")
     found = [place for place, name in enumerate(labels) if name == label]
     if not found:
         number = f"; --row {label} takes a number" if re.fullmatch("[0-9]+", str(label)) else ""

@@ -67,7 +67,7 @@ def command(
     from dynpart.cli._shared import nameless, open_model, read_rows_for
 
     if as_json and as_csv:
-        raise ValueError("--json and --csv contradict each other")
+        raise ValueError("--json and --csv cannot be combined")
     fitted = open_model(model, n_starts=n_starts, n_swaps=n_swaps)
     if data is None:
         described = fitted.describe(top=top)

@@ -212,7 +212,7 @@ def command(
     _check_output(output, force)
     checkpoint = _checkpoint(output, resume, force)
     if starts is not None:
-        say("Note: --starts is called --n-init now")
+        say("Note: --starts is now called --n-init")
         n_init = starts
     if keep and weight is not None:
         keep = [*keep, weight]
@@ -322,7 +322,7 @@ def _read_valid(
     if weight is None:
         return rows, None
     if weight not in (whole.names or ()):
-        say(f"{valid}: has no column {weight!r}; all its rows count the same")
+        say(f"{valid}: has no column {weight!r}; all its rows have the same weight")
         return rows, None
     return rows, row_weights(whole, weight, valid)
 
@@ -349,7 +349,7 @@ def _learn(
     from dynpart.cli._shared import say, warnings_in_words
 
     if resume and checkpoint.exists():
-        say(f"{checkpoint}: going on from here")
+        say(f"{checkpoint}: continuing from this checkpoint")
     try:
         with warnings_in_words():
             model.fit(
@@ -361,7 +361,7 @@ def _learn(
             )
     except KeyboardInterrupt:
         if checkpoint.exists():
-            say(f"{checkpoint}: keeps what was learnt; the same command with --resume goes on")
+            say(f"{checkpoint}: holds the progress; run the same command with --resume to continue")
         raise
 
 
@@ -384,7 +384,7 @@ def _checkpoint(output: Path, resume: bool, force: bool) -> Path:
     if path.exists() and not (resume or force):
         raise FileExistsError(
             17,
-            "is left of an interrupted fit; --resume goes on, --force starts anew",
+            "is left from an interrupted fit; --resume continues it, --force starts again",
             str(path),
         )
     return path

@@ -138,7 +138,8 @@ def compare(
     if sets:
         if split != "test":
             raise ValueError(
-                "--validation is not for density sets: their mixtures are chosen by it"
+                "--validation does not apply to density sets, whose validation rows choose the "
+                "mixtures"
             )
         page = _density_page(document, folder, alone=alone)
         if not kept_only:

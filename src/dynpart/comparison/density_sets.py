@@ -81,7 +81,7 @@ def load_density_set(entry: DensitySet) -> BinaryRows:
                 f"{rows.shape}"
             )
         if not ((rows == 0) | (rows == 1)).all():
-            raise ValueError(f"{path}: {split!r} must hold zeros and ones alone")
+            raise ValueError(f"{path}: {split!r} must hold only zeros and ones")
     return BinaryRows(**{split: rows.astype(np.uint8) for split, rows in stored.items()})
 
 

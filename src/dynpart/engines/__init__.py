@@ -89,8 +89,8 @@ def _compiles(name: str) -> bool:
         return True
     if name == "cpu":
         raise ImportError(
-            "engine='cpu' is made of compiled kernels, and NUMBA_DISABLE_JIT=1 turns compilation "
-            "off: unset it, or take engine='reference', which is slow"
+            "engine='cpu' needs compiled kernels, and NUMBA_DISABLE_JIT=1 disables compilation: "
+            "unset it, or use engine='reference', which is slow"
         )
     say_once(
         "NUMBA_DISABLE_JIT=1 turns compilation off: engine='auto' takes the reference engine, "

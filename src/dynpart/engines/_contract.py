@@ -74,11 +74,11 @@ class Experts:
         """Raise ValueError unless rows, costs and codes have the sizes that kernels rely on."""
         n_experts, n_features = self.log2_expertise.shape
         if rows.shape[1] != n_features:
-            raise ValueError(f"rows of shape {rows.shape} do not suit {n_features} variables")
+            raise ValueError(f"rows of shape {rows.shape} do not match {n_features} variables")
         if cost is not None and tuple(cost.shape) != (n_experts,):
-            raise ValueError(f"costs of shape {tuple(cost.shape)} do not suit {n_experts} experts")
+            raise ValueError(f"costs of shape {tuple(cost.shape)} do not match {n_experts} experts")
         if members is not None and (members.ndim != 2 or len(members) != len(rows)):
-            raise ValueError(f"codes of shape {tuple(members.shape)} do not suit {len(rows)} rows")
+            raise ValueError(f"codes of shape {tuple(members.shape)} do not match {len(rows)} rows")
 
     def like(self, reference: Any) -> Experts:
         """The same experts as the kind of arrays that `reference` is."""
@@ -178,7 +178,7 @@ class PursuitRule:
             )
         if self.prior is not None and self.prior.n_experts != len(self.cost):
             raise ValueError(
-                f"a prior over codes of {self.prior.n_experts} experts does not suit "
+                f"a prior over codes of {self.prior.n_experts} experts does not match "
                 f"{len(self.cost)} experts"
             )
         if self.smoothed and (self.n_starts > 1 or self.n_swaps or self.prune):
@@ -207,7 +207,7 @@ def check_hard(rule: PursuitRule) -> None:
     """Raise ValueError if codes with gains and offsets are to be smoothed, or to know a prior."""
     if rule.smoothed or rule.prior is not None:
         raise ValueError(
-            "codes with amplitudes are those of the hard rule and their likelihood: smoothed must "
+            "codes with amplitudes need the hard rule without a prior: smoothed must "
             f"be False and prior None, got smoothed={rule.smoothed}, prior={rule.prior!r}"
         )
 
@@ -215,7 +215,7 @@ def check_hard(rule: PursuitRule) -> None:
 def check_plain(experts: Experts) -> None:
     """Raise ValueError if experts know earlier values: their sums are `autoregression_sums`."""
     if experts.autoregression is not None:
-        raise ValueError("experts that know earlier values have no such sums")
+        raise ValueError("autoregressive experts do not have these sums")
 
 
 def check_newton(experts: Experts) -> None:

@@ -26,7 +26,7 @@ def without_shift(rows: Rows, experts: Experts) -> tuple[Rows, Experts]:
     if given is None:
         return rows, experts
     if not rows.complete:
-        raise ValueError("experts that know earlier values need rows without gaps")
+        raise ValueError("autoregressive experts need rows without gaps")
     if not family.is_normal:
         return rows, experts
     numbers = family.decode(rows.values)
@@ -37,10 +37,7 @@ def without_shift(rows: Rows, experts: Experts) -> tuple[Rows, Experts]:
 def check_offsets(rule: PursuitRule) -> None:
     """Raise ValueError if codes under offsets are to be smoothed."""
     if rule.smoothed:
-        raise ValueError(
-            "codes of experts that know earlier values are those of the hard rule: smoothed must "
-            "be False"
-        )
+        raise ValueError("autoregressive experts need the hard rule: smoothed must be False")
 
 
 def log_densities_given(rows: Any, experts: Experts) -> Any:

@@ -87,7 +87,7 @@ def tree_sum(parts: Iterable[T]) -> T:
         if level:
             levels[depth + 1].append(reduce(add, level))
     if not levels[-1]:
-        raise ValueError("there is nothing to add up")
+        raise ValueError("there are no sums to add")
     return reduce(add, levels[-1])
 
 
@@ -184,9 +184,9 @@ class BlockRows:
         known = index < len(self.sizes)
         if not known or len(block) != self.sizes[index] or _mark(block) != self.marks[index]:
             raise ValueError(
-                f"block {index} is not what it was when first read: learning goes over the rows "
-                "many times and needs them in the same order (a DataLoader: shuffle=False); "
-                "use partial_fit for rows that come in any order"
+                f"block {index} changed after it was first read: learning reads the rows several "
+                "times and needs them in the same order (a DataLoader: shuffle=False); "
+                "use partial_fit for rows in random order"
             )
         return block if self.family is None else block.encoded(self.family)
 

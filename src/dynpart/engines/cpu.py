@@ -236,7 +236,7 @@ class CpuEngine(NumpyEngine):
         experts.check_shapes(rows, members=codes.members)
         n_experts, n_features = experts.log2_expertise.shape
         if codes.members.max(initial=-1) >= n_experts:
-            raise ValueError(f"codes name expert {codes.members.max()}, there are {n_experts}")
+            raise ValueError(f"codes refer to expert {codes.members.max()}, there are {n_experts}")
         n_tiles = len(tile)
         total = np.zeros((n_tiles, n_sums, n_experts, TILE))
         most_blocks = max(1, SUM_BYTES // total.nbytes)

@@ -80,8 +80,8 @@ class Categorical(Family):
     def for_data(cls, moments: ColumnMoments, *, variance_floor: float) -> Categorical:
         if moments.levels is None:
             raise ValueError(
-                "family='categorical' needs to know the levels of every column: say which columns "
-                "are categorical with columns={...} instead"
+                "family='categorical' needs the levels of every column: declare categorical "
+                "columns with columns={...} instead"
             )
         return cls.with_levels(np.full(len(moments.mean), float(len(moments.levels))))
 

@@ -49,8 +49,8 @@ class Mixed(Family):
     @classmethod
     def for_data(cls, moments: ColumnMoments, *, variance_floor: float) -> Mixed:
         raise ValueError(
-            "family='mixed' follows from the columns: leave family='auto' and say what they are "
-            "with columns={...}"
+            "family='mixed' is made from the columns: use family='auto' and set their kinds with "
+            "columns={...}"
         )
 
     @cached_property
@@ -270,7 +270,7 @@ class Mixed(Family):
         for place, prefix in enumerate(prefixes):
             number, _, name = prefix.partition(".")
             if number != str(place) or name == cls.name:
-                raise ValueError(f"{prefix[:80]!r} is no part of a mixed family")
+                raise ValueError(f"{prefix[:80]!r} is not a part of a mixed family")
             its_numbers, its_arrays = (_of_part(prefix, each) for each in (numbers, arrays))
             own = its_arrays.pop("columns", np.empty((0, 0)))
             own = stored_column({"columns": own}, "columns", own.size, least=0, most=n_features - 1)

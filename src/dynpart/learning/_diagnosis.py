@@ -67,13 +67,13 @@ def complaints(
     if n_experts > summary.n_rows and summary.n_rows < COUNTED_ROWS:
         found.append(
             f"there are more experts ({n_experts}) than rows ({round(summary.n_rows)}), so experts "
-            "learn single rows by heart: try a smaller n_experts, or more rows"
+            "memorise single rows: try a smaller n_experts, or more rows"
         )
     elif unseen is not None and unseen.experts < unseen.columns - CLEARLY * unseen.error:
         found.append(
             "independent columns describe unseen rows better than these experts, by an estimate "
-            f"from training rows left out: {_bits(unseen.columns)} bits a row against "
-            f"{_bits(unseen.experts)}. Either the columns have little to do with each other, or "
+            f"from training rows left out: {_bits(unseen.columns)} bits per row against "
+            f"{_bits(unseen.experts)}. Either the columns are nearly independent, or "
             "there are too many experts for so few rows: try a smaller n_experts or more rows, and "
             "score on rows held back"
         )
@@ -82,8 +82,8 @@ def complaints(
         on_top = float(as_float64(experts.log2_expertise > 0.99 * bound).mean())
         if on_top > SATURATED:
             found.append(
-                f"{on_top:.0%} of the levels of expertise sit at their upper bound, so who owns a "
-                "variable is chance: try more rows, fewer experts or fewer iterations"
+                f"{on_top:.0%} of the levels of expertise are at their upper bound, so the owners "
+                "of variables are arbitrary: try more rows, fewer experts or fewer iterations"
             )
     return found
 

@@ -111,7 +111,9 @@ def plot_stability(model: Any) -> Figure:
     check_is_fitted(model)
     stability = getattr(model, "stability_", None)
     if stability is None:
-        raise ValueError("plot_stability needs a model whose stability was asked: stability(X)")
+        raise ValueError(
+            "plot_stability needs a model with a stability estimate: call stability(X) first"
+        )
     share, names = stability.share, model.expert_names_
     order = np.argsort(-share, kind="stable")
     figure = new_figure(7.2, max(1.6, 0.24 * len(order) + 1.2))

@@ -74,7 +74,8 @@ def reproduce(
             runs += _run_experiment(experiment, folder / name, console, seed, engine, fresh)
     except KeyboardInterrupt:
         console.print(
-            f"Interrupted. What is finished is kept in {folder}: the same command goes on from it."
+            f"Interrupted. Finished results are kept in {folder}: the same command continues from "
+            "there."
         )
         raise
     finally:

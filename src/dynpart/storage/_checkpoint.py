@@ -97,6 +97,6 @@ def load_checkpoint(path: str | os.PathLike[str], *, task: str = "") -> Checkpoi
     if task and found != task:
         raise ModelFileError(
             f"{path} is the checkpoint of another run: the data, the parameters or the version of "
-            "dynpart differ; remove it to start anew"
+            "dynpart differ; remove it to start again"
         )
     return Checkpoint(container.arrays, state, found)

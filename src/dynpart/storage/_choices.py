@@ -44,7 +44,7 @@ def unpack_choices(path: Any, model: BaseEstimator, meta: Mapping[str, Any]) -> 
         try:
             value = readers[entry](meta[entry], meta["n_experts"])
         except (TypeError, KeyError, AttributeError, AssertionError) as error:
-            raise ModelFileError(f"{path} holds a {entry} that cannot be") from error
+            raise ModelFileError(f"{path} holds an invalid {entry}") from error
         setattr(model, name, value)
 
 

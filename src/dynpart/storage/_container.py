@@ -193,7 +193,7 @@ def _content(path: Path, max_bytes: int) -> tuple[bytes, int]:
             start = file.read(9)
             n_header = int.from_bytes(start[:8], "little")
             if len(start) < 9 or start[8:] != b"{":
-                raise ModelFileError(f"{path} is not a dynpart file: it does not begin as one")
+                raise ModelFileError(f"{path} is not a dynpart file: it has the wrong first bytes")
             if n_header > MOST_HEADER_BYTES or 8 + n_header > size:
                 raise ModelFileError(
                     f"{path} is truncated or not a dynpart file: it declares a header of "

@@ -124,7 +124,7 @@ def _unpack_graph(
         and ((weight == 0) | ((weight >= LEAST_WEIGHT) & (weight <= MOST_WEIGHT))).all()
     )
     if not sound:
-        raise ModelFileError(f"{path} holds a graph over the variables that cannot be")
+        raise ModelFileError(f"{path} holds an invalid graph over the variables")
     shape = (n_features, n_features)
     model.connectivity = sparse.csr_array((weight, (row, column)), shape=shape)
 
@@ -148,7 +148,7 @@ def _book(path: Any, arrays: Mapping[str, Any], n_experts: int) -> CodeBook | No
         codes = np.unpackbits(packed, axis=1, count=n_experts).astype(bool)
         sound = codes.any(axis=1).all() and (np.packbits(codes, axis=1) == packed).all()
     if not sound:
-        raise ModelFileError(f"{path} holds a code book that cannot be")
+        raise ModelFileError(f"{path} holds an invalid code book")
     return CodeBook(codes, counts)
 
 
@@ -157,11 +157,11 @@ def _expert_names(path: Any, meta: Any, n_experts: int) -> dict[int, str]:
     from dynpart.naming import checked_names
 
     if not isinstance(meta, dict) or not all(re.fullmatch("0|[1-9][0-9]{0,8}", k) for k in meta):
-        raise ModelFileError(f"{path} holds names of experts that cannot be")
+        raise ModelFileError(f"{path} holds invalid names of experts")
     try:
         return checked_names({int(k): name for k, name in meta.items()}, n_experts)
     except ValueError as error:
-        raise ModelFileError(f"{path} holds names of experts that cannot be: {error}") from error
+        raise ModelFileError(f"{path} holds invalid names of experts: {error}") from error
 
 
 def _counted_with(path: Any, model: BaseEstimator, meta: Any) -> Encoding:
@@ -175,7 +175,7 @@ def _counted_with(path: Any, model: BaseEstimator, meta: Any) -> Encoding:
     if isinstance(meta, dict):
         meta = {"amplitude": None} | meta  # files from before there were any
     if not isinstance(meta, dict) or set(meta) != names:
-        raise ModelFileError(f"{path} does not say how activations were counted")
+        raise ModelFileError(f"{path} has no valid record of how activations were counted")
     twin = copy.copy(model).set_params(**meta)
     try:
         twin._validate_params()

@@ -136,7 +136,7 @@ class Journal:
         runs = []
         try:
             if not is_count(checkpoint.meta["seed"]):
-                raise ModelFileError(f"{self.path} holds no seed that can be")
+                raise ModelFileError(f"{self.path} holds no valid seed")
             self.seed = checkpoint.meta["seed"]
             for run, history in enumerate(checkpoint.meta["histories"]):
                 eta = checkpoint.arrays[f"eta.{run}"]
@@ -144,7 +144,7 @@ class Journal:
                 if eta.shape[1:] != level.shape or not (
                     np.isfinite(eta).all() and np.isfinite(level).all()
                 ):
-                    raise ModelFileError(f"{self.path} holds experts that cannot be")
+                    raise ModelFileError(f"{self.path} holds invalid experts")
                 family = self._family_of(checkpoint, run, level.shape[1])
                 experts = Experts(family, eta, level)
                 runs.append(LearnerState(experts, read_history(self.path, history)))
@@ -170,13 +170,13 @@ class Journal:
     def _check_rows(self, found: Any) -> None:
         if found is None:
             raise ModelFileError(
-                f"{self.path} does not say from which rows it was learnt: an earlier version of "
-                "dynpart wrote it; remove it to start anew"
+                f"{self.path} has no hash of its rows: it was written by an earlier version of "
+                "dynpart; remove it to start again"
             )
         if found != self.rows:
             raise ModelFileError(
                 f"{self.path} is the checkpoint of another run: it was learnt from other rows, or "
-                "from the same ones in another order or type; remove it to start anew"
+                "from the same ones in another order or type; remove it to start again"
             )
 
 

@@ -86,7 +86,7 @@ def save(model: BaseEstimator, path: str | os.PathLike[str], *, overwrite: bool 
     try:
         meta, arrays = _packed(model)
     except (TypeError, AttributeError, OverflowError) as error:
-        raise ModelFileError(f"the model holds what no fit leaves: {error}") from error
+        raise ModelFileError(f"the model has invalid fitted attributes: {error}") from error
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what cannot be restored is said when it is missed
         _restored(path, type(model), json.loads(as_text(meta)), arrays)

@@ -61,7 +61,7 @@ def unpack_prior(path: Any, arrays: Mapping[str, Any], probabilities: NDArray) -
         except ValueError:
             sound = False
     if not sound:
-        raise ModelFileError(f"{path} holds a prior over codes that cannot be")
+        raise ModelFileError(f"{path} holds an invalid prior over codes")
     return prior
 
 

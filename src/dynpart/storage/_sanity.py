@@ -34,5 +34,5 @@ def check_experts(path: Any, experts: Experts) -> None:
             if not sound or np.abs(mean).max() > LARGEST or nats.max() > FARTHEST:
                 raise ModelFileError(
                     f"{path} holds experts that give no row a probability: opinions and the "
-                    "family's bounds do not go together"
+                    "family's bounds are inconsistent"
                 )

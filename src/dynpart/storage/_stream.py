@@ -64,7 +64,7 @@ def unpack_moments(
         and isinstance(facts.get("is_binary"), bool)
         and is_real(facts.get("weight", 1.0), 0, MOST_ROWS)
     ):
-        raise ModelFileError(f"{path} holds moments of the data that cannot be")
+        raise ModelFileError(f"{path} holds invalid moments of the data")
     least, most = (-ROUNDING, 1 + ROUNDING) if facts["is_binary"] else (-LARGEST, LARGEST)
 
     def column(part: str, least: float, most: float) -> NDArray[np.float64]:
@@ -121,7 +121,7 @@ def stream_arrays(path: Any, facts: Any) -> set[str]:
         and isinstance(_candidates(facts), list)
         and 1 <= len(_candidates(facts)) <= MOST_CANDIDATES
     ):
-        raise ModelFileError(f"{path} holds a stream that cannot be")
+        raise ModelFileError(f"{path} holds an invalid stream")
     names = {f"stream.moments.{part}" for part in (*MOMENTS, LEVELS)}
     for place in range(len(_candidates(facts))):
         names |= {f"stream.{place}.{part}" for part in (*EXPERTS, *AVERAGES)}
@@ -162,7 +162,7 @@ def unpack_stream(
     from dynpart.streaming import Stream
 
     if not is_count(facts.get("n_batches"), max(1, len(history))):
-        raise ModelFileError(f"{path} holds a stream that cannot be")
+        raise ModelFileError(f"{path} holds an invalid stream")
     told = facts.get("moments")
     moments = unpack_moments(path, "stream.moments", told, arrays, family, shape[1])
     tried = tuple(
@@ -184,7 +184,7 @@ def _unpack_candidate(
     from dynpart.streaming import Averages, Candidate
 
     if not isinstance(facts, dict):
-        raise ModelFileError(f"{path} holds a stream that cannot be")
+        raise ModelFileError(f"{path} holds an invalid stream")
     bound: Any = number(facts.get("log2_bound"))
     least: Any = facts.get("min_active", facts.get("floor"))  # the name in version 0.1
     if not (
@@ -192,7 +192,7 @@ def _unpack_candidate(
         and (bound == float("inf") or is_real(bound, 0))
         and is_real(facts.get("n_rows"), 0, MOST_ROWS)
     ):
-        raise ModelFileError(f"{path} holds a stream that cannot be")
+        raise ModelFileError(f"{path} holds an invalid stream")
 
     def part(name: str, shape: tuple[int, ...], least: float, most: float) -> NDArray[np.float64]:
         name = f"stream.{place}.{name}"

@@ -87,8 +87,8 @@ def places(
                 yield int(name)
             else:
                 raise TableError(
-                    f"{path} has no names of columns, so --{verb} takes places from 0 to "
-                    f"{n_columns - 1}, got {name!r}; --header takes the first line of a text for "
+                    f"{path} has no column names, so --{verb} takes column numbers from 0 to "
+                    f"{n_columns - 1}, got {name!r}; --header reads the first line of a text as "
                     "names"
                 )
 

@@ -69,7 +69,7 @@ def _answer(path: Path, process: subprocess.Popen[bytes]) -> dict[str, Any]:
     assert process.stdout is not None
     line = process.stdout.readline()
     if not line:
-        raise TableError(f"{path} is not a readable MATLAB file: it ends SciPy's reader")
+        raise TableError(f"{path} is not a readable MATLAB file: it crashes SciPy's reader")
     answer: dict[str, Any] = json.loads(line)
     if "error" in answer:
         raise TableError(f"{path} {answer['error']}")

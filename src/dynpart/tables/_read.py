@@ -199,7 +199,7 @@ def _kind_by_name(path: Path) -> str:
         inner = Path(path.stem).suffix.lower()
         return inner if inner in _TEXTS else ".idx"
     raise TableError(
-        f"{path} has an ending that is not known; expected .csv, .tsv or .jsonl (.gz), .xlsx, "
+        f"{path} has an unknown extension; expected .csv, .tsv or .jsonl (.gz), .xlsx, "
         ".npy, .npz, .parquet, .mat, an idx file (.gz) or a folder of pictures"
     )
 

@@ -304,8 +304,8 @@ class Reading:
             checked_names(self.path, [name for name in names if name], label_column)
         elif isinstance(label_column, str):
             raise TableError(
-                f"{self.path} has no names of columns, so none can be chosen by name; --header "
-                "takes its first line for names"
+                f"{self.path} has no column names, so none can be selected by name; --header reads "
+                "its first line as names"
             )
         kept = choice.columns(self.path, n_columns, names)
         if isinstance(label_column, str):

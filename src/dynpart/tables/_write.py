@@ -90,7 +90,7 @@ def write_table(
         return
     kind = Path(target).suffix.lower()
     if texts and kind in (".npy", ".npz"):
-        raise TableError(f"{target} would hold numbers alone, and there are texts: write .csv")
+        raise TableError(f"{target} can hold only numbers, but there are texts: write .csv")
     with atomic_write(target, overwrite=overwrite) as file:
         if kind in (".csv", ".tsv"):
             text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)

@@ -50,7 +50,7 @@ def said_kinds(
             key = d if table.names is None else table.names[d]
             if said.get(key, kind) != kind:
                 raise TableError(
-                    f"{called(d, table.names)} is said to be both {said[key]} and {kind}"
+                    f"{called(d, table.names)} is declared both {said[key]} and {kind}"
                 )
             said[key] = kind
     return said
@@ -100,8 +100,8 @@ def variables_of(
     if not kept:
         name = others[0][0]
         raise TableError(
-            f"every column holds texts that tell rows apart; --categorical {name!r} takes column "
-            f"{name!r} for levels all the same"
+            f"every column holds texts that identify rows; --categorical {name!r} uses column "
+            f"{name!r} as levels anyway"
         )
     if len(kept) < table.values.shape[1]:
         table = table.taken(kept)
