@@ -1,4 +1,4 @@
-"""The contract between engines, which touch rows, and the learner, which sees only sums."""
+"""The interface between engines, which process rows, and the learner, which uses only sums."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 MARGIN = 1e-3
-"""Nats an expert must gain beyond its cost to be activated: below it, gains are rounding."""
+"""Nats an expert must gain beyond its cost to be activated; smaller gains are rounding errors."""
 NEARLY = 3.0
-"""Nats by which another type may suit a code less well, if the row is to be tried as one of it."""
+"""Largest difference in nats to the best type at which a code also settles under another type."""
 
 
 @dataclass(frozen=True, eq=False)
 class Experts:
-    """All that pursuit and sums need to know of a model.
+    """The parameters of a model that pursuit and sums need.
 
     Attributes
     ----------
@@ -42,13 +42,13 @@ class Experts:
     eta : ndarray of shape (n_statistics, n_experts, n_features)
         Opinions, as mean parameters.
     log2_expertise : ndarray of shape (n_experts, n_features)
-        Levels of expertise; only order and ratios matter, so they are kept as logarithms.
+        Levels of expertise as logarithms, because only order and ratios matter.
     log2_bound : float
-        What is known of these levels: all are within plus and minus this, give or take a rounding.
+        All these levels lie within plus and minus this bound, up to rounding.
     amplitude : Amplitude or None
-        Whether gains and offsets of active experts vary from row to row, and how much.
+        Priors of the gains and offsets of active experts, if there are any.
     autoregression : Autoregression or None
-        What the earlier values of a row add to what every expert says.
+        Weights of the earlier values of a row in the predictions of every expert.
     """
 
     family: Family
@@ -71,7 +71,7 @@ class Experts:
         return self.eta.shape[1]
 
     def check_shapes(self, rows: Rows, *, cost: Any = None, members: Any = None) -> None:
-        """Raise ValueError unless rows, costs and codes have the sizes that kernels rely on."""
+        """Raise ValueError unless rows, costs and codes have the sizes that kernels require."""
         n_experts, n_features = self.log2_expertise.shape
         if rows.shape[1] != n_features:
             raise ValueError(f"rows of shape {rows.shape} do not match {n_features} variables")
@@ -81,30 +81,30 @@ class Experts:
             raise ValueError(f"codes of shape {tuple(members.shape)} do not match {len(rows)} rows")
 
     def like(self, reference: Any) -> Experts:
-        """The same experts as the kind of arrays that `reference` is."""
+        """The same experts as arrays of the type and device of `reference`."""
         eta, log2_expertise = like(self.eta, reference), like(self.log2_expertise, reference)
         family, given = self.family.like(reference), self.autoregression
         given = None if given is None else given.like(reference)
         return Experts(family, eta, log2_expertise, self.log2_bound, self.amplitude, given)
 
     def equally_sure(self) -> Experts:
-        """The same experts, none of whom holds an opinion more firmly than the others."""
+        """The same experts with opinions of equal certainty."""
         return replace(self, eta=self.family.equally_sure(self.eta))
 
     def judged(self) -> Experts:
-        """The same experts as codes are chosen by them: these, unless one variance decides."""
+        """The experts for choosing codes: the same, unless a single variance is used."""
         eta = self.family.judged(self.eta)
         return self if eta is self.eta else replace(self, eta=eta)
 
     def for_learning(self) -> Experts:
-        """The same experts as learning goes on with them."""
+        """The same experts as used in learning."""
         family = self.family.for_learning()
         if family is self.family:
             return self
         return replace(self, family=family, eta=family.constrain(self.eta))
 
     def beside(self, background: Experts) -> Experts:
-        """The same experts and, as the last, a background expert."""
+        """The same experts with a background expert appended."""
         xp = namespace(self.eta)
         eta = xp.concatenate([self.eta, background.eta], axis=1)
         levels = xp.concatenate([self.log2_expertise, background.log2_expertise])
@@ -121,7 +121,7 @@ class Experts:
         return self.family.natural(self.eta)
 
     def owned_log_density(self, values: Any, owner: Any) -> Any:
-        """Log P(x_d) of every variable under its owner, given earlier ones where they count.
+        """Log P(x_d) of every variable under its owner, given earlier ones if autoregressive.
 
         Parameters
         ----------
@@ -137,28 +137,28 @@ class Experts:
 
 @dataclass(frozen=True, eq=False)
 class PursuitRule:
-    """When likelihood matching pursuit activates, refines and stops.
+    """Rules by which likelihood matching pursuit activates, refines and stops.
 
     Attributes
     ----------
     min_active, max_active : int
-        Fewest and most active experts per row; both at least one.
+        Minimum and maximum number of active experts per row; both at least 1.
     cost : ndarray of shape (n_experts,)
-        Nats each expert must earn to be active, the activation cost.
+        Activation cost of each expert, in nats.
     smoothed : bool
-        Score codes by the smoothed composition (eq. 4) instead of the hard one (eq. 2). Such codes
-        are greedy: no further starts, no refinement.
+        Whether to score codes by the smoothed rule (eq. 4) instead of the hard rule (eq. 2). Such
+        codes are greedy: one start, no refinement.
     n_starts : int
-        Pursuits of a row, each begun with another expert; the best code is kept.
+        Number of pursuits per row, each starting with another expert; the best code is kept.
     n_swaps : int
-        Most rounds of the refinement after each pursuit, which exchanges, drops and adds experts;
-        0 for none.
+        Maximum number of rounds of the refinement after each pursuit, which exchanges, drops and
+        adds experts; 0 for none.
     prune : bool
-        Take out experts that later ones made useless.
+        Whether to drop experts that later activations made useless.
     prior : CodePrior, optional
-        What refined codes are chosen by beside likelihood and costs: log P(h) of the type of row
-        that suits the code best. A pursuit itself knows of likelihood and costs only, since begun
-        under the prior it ends too early. None counts all codes as equally probable.
+        Prior over codes for the refinement: log P(h) under the best type of the code is added to
+        the objective. The pursuit itself uses only likelihood and costs, because under the prior it
+        would stop too early. None means that all codes are equally probable.
     """
 
     min_active: int
@@ -194,17 +194,17 @@ class PursuitRule:
 
     @property
     def tries_experts_alone(self) -> bool:
-        """Whether refined codes are compared with the best expert alone: if rows have types."""
+        """Whether refined codes are compared with the best single expert: if rows have types."""
         return bool(self.n_swaps) and self.min_active == 1 and self.charges.n_types > 1
 
     def check_background(self, background: Experts | None) -> None:
-        """Raise ValueError if codes are to be refined and nobody guides the refinement."""
+        """Raise ValueError if codes are to be refined without a background expert."""
         if self.n_swaps and background is None:
             raise ValueError(f"n_swaps={self.n_swaps} needs a background expert: dynpart.pursuits")
 
 
 def check_hard(rule: PursuitRule) -> None:
-    """Raise ValueError if codes with gains and offsets are to be smoothed, or to know a prior."""
+    """Raise ValueError if codes with amplitudes are combined with the smoothed rule or a prior."""
     if rule.smoothed or rule.prior is not None:
         raise ValueError(
             "codes with amplitudes need the hard rule without a prior: smoothed must "
@@ -213,36 +213,36 @@ def check_hard(rule: PursuitRule) -> None:
 
 
 def check_plain(experts: Experts) -> None:
-    """Raise ValueError if experts know earlier values: their sums are `autoregression_sums`."""
+    """Raise ValueError if experts are autoregressive: their sums are `autoregression_sums`."""
     if experts.autoregression is not None:
         raise ValueError("autoregressive experts do not have these sums")
 
 
 def check_newton(experts: Experts) -> None:
-    """Raise ValueError unless opinions of this family may move by Newton's method."""
+    """Raise ValueError unless this family supports Newton's method."""
     if not experts.family.allows_newton:
         raise ValueError(f"Newton's method is for binary columns, found {experts.family.name}")
 
 
 def n_weakest(n_active: Any) -> Any:
-    """How many experts of a code are looked at beside the background expert: a third."""
+    """Number of experts of a code that are re-examined with the background expert: a third."""
     return -(-n_active // 3)
 
 
 @dataclass(frozen=True, eq=False)
 class CodeSummary:
-    """What the learner needs to know of the codes of some rows; parts combine with ``+``.
+    """Summary of the codes of some rows for the learner; parts combine with ``+``.
 
     Attributes
     ----------
     n_rows : float
-        Rows, each counted as often as it weighs.
+        Number of rows, weighted.
     usage : ndarray of shape (n_experts,)
-        Number of rows, counted likewise, in which each expert is active.
+        Weighted number of rows in which each expert is active.
     log_likelihood : float
-        Sum of log P(x | h) under the hard composition, counted likewise.
+        Weighted sum of log P(x | h) under the hard rule.
     log_base : float
-        The part of it that no expert can change: the sum of b(x).
+        The part of it that does not depend on experts: the sum of b(x).
     """
 
     n_rows: float
@@ -273,17 +273,17 @@ def row_log_base(rows: Rows, family: Family) -> Any:
 @renamed(order="members")
 @dataclass(frozen=True, eq=False)
 class Codes:
-    """Which experts are active in each row.
+    """The active experts of each row.
 
     Attributes
     ----------
     members : ndarray of shape (n_rows, max_active)
-        Indices of active experts, padded with -1: of a greedy code in the order of activation, of a
-        refined one in no order.
+        Indices of active experts, padded with -1. They are in the order of activation for greedy
+        codes and in no particular order for refined ones.
     log_likelihood : ndarray of shape (n_rows,)
-        Log P(x | h) under the hard composition, whichever rule found the code.
+        Log P(x | h) under the hard rule, also if the smoothed rule found the code.
     log_base : ndarray of shape (n_rows,) or 0.0
-        The part of it that no expert can change: b(x).
+        The part of it that does not depend on experts: b(x).
     weight : ndarray of shape (n_rows,) or None
         Of the rows.
     """
@@ -299,7 +299,7 @@ class Codes:
 
     @classmethod
     def joined(cls, parts: Sequence[Codes]) -> Codes:
-        """The codes of one part of the rows after the other."""
+        """The codes of several parts of the rows, concatenated."""
         members, log_likelihood = (
             np.concatenate([getattr(part, name) for part in parts])
             for name in ("members", "log_likelihood")
@@ -320,12 +320,12 @@ class Codes:
         return Codes(self.members[rows], self.log_likelihood[rows], base, weight)
 
     def of_rows(self, rows: Rows, family: Family) -> Codes:
-        """The codes with what `rows` say themselves: b(x), and what they weigh."""
+        """The codes with b(x) and the weights of `rows`."""
         base = row_log_base(rows, family)
         return Codes(self.members, self.log_likelihood + base, base, rows.weight)
 
     def with_code(self, rows: Any, code: NDArray[np.int64]) -> Codes:
-        """The same codes, but some rows have this one, under which their likelihood is one."""
+        """The same codes with this code, of likelihood 1, in some rows."""
         members, log_likelihood = self.members.copy(), self.log_likelihood.copy()
         members[rows] = -1
         members[rows, : len(code)] = code
@@ -333,7 +333,7 @@ class Codes:
         return replace(self, members=members, log_likelihood=log_likelihood)
 
     def or_better(self, other: Codes, charges: Charges) -> Codes:
-        """Of each row this code, or the other where it explains more beyond its charges."""
+        """The better code of each row, by log-likelihood minus charges."""
         better = other._worth(charges) > self._worth(charges) + MARGIN
         members = np.where(better[:, None], other.members, self.members)
         return Codes(members, np.where(better, other.log_likelihood, self.log_likelihood))
@@ -349,7 +349,7 @@ class Codes:
         return h
 
     def summary(self, n_experts: int) -> CodeSummary:
-        """What the learner needs to know of these codes."""
+        """Summary of these codes for the learner."""
         rows, steps = np.nonzero(self.members >= 0)
         base = self.log_base + np.zeros(len(self.members))
         if self.weight is None:
@@ -364,9 +364,9 @@ class Codes:
 
 @dataclass(frozen=True, eq=False)
 class RowSums:
-    """Sums over rows, one beside the other in an array of shape (n_sums, n_experts, n_features).
+    """Sums over rows, stacked in an array of shape (n_sums, n_experts, n_features).
 
-    Those of two sets of rows add up to those of both.
+    The sums of two sets of rows add up to the sums of their union.
     """
 
     array: Array
@@ -375,7 +375,7 @@ class RowSums:
         return type(self)(self.array + other.array)
 
     def weighted(self, weight: float) -> Self:
-        """The sums as if every row counted this much."""
+        """The sums multiplied by a weight."""
         return type(self)(weight * self.array)
 
 
@@ -403,7 +403,7 @@ class ResponsibilitySums(RowSums):
         return self.array[1:]
 
     def without(self, own: ResponsibilitySums) -> ResponsibilitySums:
-        """Less those of some rows, whose codes may have changed since: nothing weighs below 0."""
+        """The sums minus those of some rows, with weights bounded below by 0."""
         left = self.array - own.array
         return ResponsibilitySums(namespace(left).where(left[:1] > 0, left, 0.0))
 
@@ -411,7 +411,7 @@ class ResponsibilitySums(RowSums):
 class OpinionSums(RowSums):
     """Sums over rows of the derivatives by an opinion (appendix A.1.2), (n_experts, n_features).
 
-    The first derivative, and minus the second: of a binary variable the square of the first.
+    The first derivative, and minus the second, which for a binary variable is its square.
     """
 
     @property
@@ -424,11 +424,11 @@ class OpinionSums(RowSums):
 
 
 Fold = Callable[..., tuple[Any, ...]]
-"""(rows, *arrays) -> arrays of the same shapes: what a batch of rows makes of what is known."""
+"""Update from a batch: (rows, *arrays) -> arrays of the same shapes."""
 
 
 class NumpyEngine:
-    """What engines that work on NumPy's arrays have in common: nothing has to be moved."""
+    """Common base of engines for NumPy arrays, which need no moves between devices."""
 
     def repeated(self, fold: Fold, n_rows: int, experts: Experts, rule: PursuitRule) -> Fold:
         """The function as it is."""
@@ -456,31 +456,31 @@ class NumpyEngine:
 
 
 class Engine(Protocol):
-    """Where rows are touched: three operations over rows, and a way to take some of them.
+    """Engine: three operations over rows, and a way to select some of them.
 
-    `rows` are :class:`~dynpart.rows.Rows`, or blocks of them that the engine knows how to read;
-    codes are whatever the engine likes: callers only hand them back. Codes must offer
-    ``summary(n_experts)``. Sums of two sets of rows add up to the sums of both. A value that was
-    not observed adds nothing to any likelihood or sum, and a row adds as often as it weighs.
+    `rows` are :class:`~dynpart.rows.Rows`, or blocks of them that the engine can read. Codes may
+    have any type with a method ``summary(n_experts)``; callers only pass them back. The sums of two
+    sets of rows add up to the sums of their union. Missing values add nothing to any likelihood or
+    sum, and rows count with their weights.
     """
 
     name: str
 
     def hold(self, rows: Any) -> Any:
-        """Rows as the engine likes to keep them while it works on them again and again."""
+        """Rows in the form in which the engine keeps them for repeated use."""
 
     def place(self, moments: ColumnMoments) -> ColumnMoments:
-        """The same moments as the kind of arrays the engine returns, and learning works with."""
+        """The same moments as the type of arrays that the engine returns."""
 
     def repeated(self, fold: Fold, n_rows: int, experts: Experts, rule: PursuitRule) -> Fold:
-        """A function that does what `fold` does, which will be called a few times in a row.
+        """A function equivalent to `fold`, optimised for several calls in a row.
 
         Parameters
         ----------
         fold : callable
-            Asks for the codes of a batch by `rule`, and for sums, and calculates with them.
+            Finds the codes of a batch by `rule`, computes sums, and updates arrays with them.
         n_rows : int
-            Rows of every batch.
+            Number of rows of every batch.
         experts : Experts
             Experts of the same size and range.
         rule : PursuitRule
@@ -514,5 +514,5 @@ class Engine(Protocol):
     def autoregression_sums(self, rows: Any, experts: Experts, codes: Any) -> AutoregressionSums:
         """Sums for the weights of earlier values, given the codes, of experts that have them.
 
-        Experts that have them offer no other sums.
+        Autoregressive experts have no other sums.
         """

@@ -1,6 +1,7 @@
 """Families: the distribution of one variable under one expert, in exponential-family form.
 
-This room knows nothing of rows, experts' supports or learning; every other room builds on it.
+This package knows nothing about rows, experts' supports or learning; the other packages build on
+it.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _FAMILIES: dict[str, type[Family]] = {}
 
 
 def register(family: type[Family]) -> type[Family]:
-    """Make a family known by its name, to models and to model files; a decorator.
+    """Decorator that registers a family by its name, for models and model files.
 
     Parameters
     ----------
@@ -59,11 +60,11 @@ for known in (Bernoulli, Categorical, Count, Gaussian, Mixed):
     register(known)
 
 KINDS = ("binary", "categorical", "count", "real")
-"""What a column can be."""
+"""Kinds of columns."""
 
 
 def family_names() -> list[str]:
-    """Names of the families that a model can be told to have; others follow from its columns.
+    """Names that a model's `family` parameter accepts; other families follow from its columns.
 
     Examples
     --------
@@ -96,25 +97,25 @@ def make_family(
     Parameters
     ----------
     name : str
-        One of :func:`family_names`, or "auto": what `kinds` say. Without them the Bernoulli family
-        when every value is 0 or 1, and the Gaussian otherwise.
+        One of :func:`family_names`, or "auto" to follow `kinds`. Without kinds, "auto" means the
+        Bernoulli family if every value is 0 or 1, and the Gaussian family otherwise.
     moments : ColumnMoments
-        What is known of the data, column by column.
+        Moments of the columns of the data.
     variance_floor : float, default=None
         Smallest variance of a Gaussian expert, in units of the data's mean column variance, or of
-        each column's where columns have their own scale. None means 1 and 0.0001.
+        each column's variance if columns have their own scale. None means 1 and 0.0001.
     kinds : sequence of {"binary", "categorical", "count", "real"}, default=None
-        What each column is.
+        Kind of each column.
     n_levels : sequence of int or None, default=None
-        How many levels each categorical column has; other entries are ignored.
+        Number of levels of each categorical column; other entries are ignored.
     own_scale : bool, default=False
-        Whether every real column has its own scale, as in a table of different units, or all share
-        one, as pixels do.
+        Whether every real column has its own scale, as in a table with different units, or all
+        share one scale, as pixels do.
 
     Returns
     -------
     Family
-        One that knows all columns if they are of one kind, else a :class:`Mixed` one.
+        A single family if all columns are of one kind, else a :class:`Mixed` one.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What every family must say about one variable, and what follows from it for all of them."""
+"""The abstract family: the methods that every family implements, and those derived from them."""
 
 from __future__ import annotations
 
@@ -21,40 +21,41 @@ class Family(ABC):
 
     .. math:: \log P(x) = \langle T(x), \theta\rangle - A(\theta) + b(x), \qquad \eta = E[T(x)]
 
-    Mean parameters :math:`\eta` are what experts store and what the smoothed composition (eq. 4)
-    mixes. Arrays carry the statistics on their first axis: ``eta`` has shape
-    (n_statistics, n_experts, n_features) for experts and (n_statistics, n_rows, n_features) for
-    composed rows; the formulas hold for any trailing axes.
+    Experts store mean parameters :math:`\eta`, and the smoothed composition (eq. 4) mixes them. The
+    first axis of arrays holds the statistics: ``eta`` has shape (n_statistics, n_experts,
+    n_features) for experts and (n_statistics, n_rows, n_features) for composed rows. The formulas
+    hold for any trailing axes.
 
-    A new family is one more subclass, made known by :func:`register`. Nobody asks for its name:
-    engines, learner, model files, plots and words use the attributes and methods below
+    A new family is a subclass with the decorator :func:`register`. Engines, learner, model files,
+    plots and descriptions use only the attributes and methods below, never the name
     (``docs/extending.md``).
 
     Attributes
     ----------
     name : str
-        What users call it: ``DynamicPartitionModel(family=name)``.
+        Name for users: ``DynamicPartitionModel(family=name)``.
     by_name : bool
-        Whether users can ask for it by its name; if not, it follows from what the columns are.
+        Whether users can select it by name; if not, it follows from the kinds of columns.
     kind : str
-        What one column of it is called: "binary", "categorical", "count", "real".
+        Kind of a column: "binary", "categorical", "count", "real".
     n_statistics : int
     n_noise : int
-        Random numbers per expert and variable that a start takes.
+        Random numbers per expert and variable that an initialisation needs.
     n_levels : int or None
-        Values are the levels 0 to n_levels - 1, and engines look their densities up in a table;
-        None for numbers, whose densities engines compute from T(x). Probabilities of levels are
-        linear in the mean parameters, so the smoothed rule mixes them, too.
+        For discrete families, values are the levels 0 to n_levels - 1, and engines read their
+        densities from a table. None for numbers, whose densities engines compute from T(x).
+        Probabilities of levels are linear in the mean parameters, so the smoothed rule mixes them,
+        too.
     is_binary : bool
         Whether all values are 0 or 1, T(x) = x and mean parameters are the probabilities of 1.
     is_normal : bool
-        Whether T(x) = (x, x^2) and densities are normal. Kernels know the derivatives then; for
-        other families engines call :meth:`pull`.
+        Whether T(x) = (x, x^2) and densities are normal. Kernels have their derivatives built in;
+        for other families engines call :meth:`pull`.
     allows_newton : bool
         Whether log P is concave in an opinion and its second derivative minus the square of the
         first, as appendix A.1 shows of binary variables: ``expert_update="newton"``.
     counts_levels : bool
-        Whether :meth:`population` needs counts of levels beside means and variances.
+        Whether :meth:`population` needs counts of levels in addition to means and variances.
     clip : float
         Least probability of a level; 0 if there is no bound.
     """
@@ -81,26 +82,26 @@ class Family(ABC):
 
     @property
     def unit(self) -> float:
-        """What values are measured in; 1 but for data of extraordinary scale."""
+        """Unit of the values; 1 unless the data have an extreme scale."""
         return 1.0
 
     def kinds_of_columns(self, n_features: int) -> tuple[str, ...]:
-        """What each of so many columns is called."""
+        """Kinds of `n_features` columns."""
         return (self.kind,) * n_features
 
     def levels_of_columns(self, n_features: int) -> tuple[int, ...]:
-        """How many levels each of so many columns has; 0 for numbers."""
+        """Numbers of levels of `n_features` columns; 0 for numbers."""
         return (self.n_levels or 0,) * n_features
 
     def of_columns(self, columns: Any) -> Family:
-        """The family of some of the columns alone, given by their indices."""
+        """The family of a subset of the columns, given by their indices."""
         return self
 
     def encode(self, X: NDArray) -> NDArray:
-        """Values as engines read them: levels in bytes, `n_levels` where nothing was observed.
+        """Values as input of engines: levels in bytes, `n_levels` for missing values.
 
-        More than 255 levels take two bytes (four in a tensor). Families of numbers leave them as
-        they are, with NaN where nothing was observed.
+        More than 255 levels take two bytes (four in a tensor). Families of numbers return them
+        unchanged, with NaN for missing values.
         """
         if self.n_levels is None:
             return X
@@ -118,7 +119,7 @@ class Family(ABC):
         return levels.astype(np.uint8 if small else np.uint16)
 
     def decode(self, values: NDArray) -> Array:
-        """The numbers that :meth:`encode` was given, in double precision."""
+        """Inverse of :meth:`encode`, in double precision."""
         numbers = as_float64(values)
         if self.n_levels is None:
             return numbers
@@ -126,9 +127,9 @@ class Family(ABC):
         return xp.where(values < self.n_levels, numbers, xp.nan)
 
     def statistics(self, values: NDArray) -> Array:
-        """T(x) of shape (n_statistics, n_rows, n_features), NaN where nothing was observed.
+        """T(x) of shape (n_statistics, n_rows, n_features), NaN for missing values.
 
-        `values` are as :meth:`encode` returns them.
+        `values` are as returned by :meth:`encode`.
         """
         return self.statistics_of(self.decode(values))
 
@@ -137,7 +138,7 @@ class Family(ABC):
         """T(x) of numbers, shape (n_statistics, n_rows, n_features); T(NaN) is NaN."""
 
     def log_base(self, values: NDArray) -> Any:
-        """b(x) per value, zero where nothing was observed; 0.0 in families that have none."""
+        """b(x) per value, zero for missing values; 0.0 in families without b."""
         return 0.0
 
     @abstractmethod
@@ -153,7 +154,7 @@ class Family(ABC):
 
     @abstractmethod
     def constrain(self, eta: Array) -> Array:
-        """Move `eta` inside the range where densities are finite (clip or variance floor)."""
+        """Move `eta` into the range of finite densities (clip or smallest variance)."""
 
     @abstractmethod
     def population(self, moments: ColumnMoments) -> Array:
@@ -161,22 +162,21 @@ class Family(ABC):
 
     @abstractmethod
     def mean(self, eta: Array) -> Array:
-        """E[x] in the data's units, `eta` without the first axis; of categories the likeliest."""
+        """E[x] in the data's units, `eta` without the first axis; for categories a level."""
 
     @abstractmethod
     def variance(self, eta: Array) -> Array:
-        """Var[x] in the data's units, `eta` without the first axis; how unsure an opinion is."""
+        """Var[x] in the data's units, `eta` without the first axis."""
 
     def from_moments(self, mean: Array, variance: Array) -> Array:
-        """Mean parameters with this mean and, where the family has one, this variance.
+        """Mean parameters with this mean and, if the family has one, this variance.
 
-        Families without it say themselves what :meth:`scattered`, :meth:`disturbed` and
-        :meth:`average` are.
+        Families without it implement :meth:`scattered`, :meth:`disturbed` and :meth:`average`.
         """
         raise NotImplementedError(f"{type(self).__name__} has no from_moments")
 
     def scattered(self, moments: ColumnMoments, noise: Array, spread: float) -> Array:
-        """Opinions to begin with, scattered around the data's average.
+        """Initial opinions, scattered around the average of the data.
 
         Parameters
         ----------
@@ -195,7 +195,7 @@ class Family(ABC):
         return self.from_moments(mean + spread * deviation, variance + 0 * deviation)
 
     def disturbed(self, eta: Array, noise: Array) -> Array:
-        """Opinions a little different from these; `noise` counts their standard deviations.
+        """Perturbed opinions; `noise` is in units of their standard deviations.
 
         `noise` has shape (n_noise, n_experts, n_features).
         """
@@ -209,7 +209,7 @@ class Family(ABC):
         return self.from_moments(mean.mean(axis=0), variance.mean(axis=0))
 
     def change(self, before: Array, after: Array, moments: ColumnMoments) -> Any:
-        """How far opinions have moved on average, in standard deviations of the data."""
+        """Mean change of opinions, in standard deviations of the data."""
         moved = abs(self.mean(after) - self.mean(before)).mean()
         xp = namespace(moments.variance)
         scale = xp.sqrt(moments.variance.mean())
@@ -235,7 +235,7 @@ class Family(ABC):
         """
 
     def settled(self, weight: Array, T_sum: Array) -> Family:
-        """The same family with what all experts share fitted to responsibility sums.
+        """The same family with its shared parameters fitted to responsibility sums.
 
         `weight` and `T_sum` are those of :meth:`update`, at the end of learning.
         """
@@ -252,69 +252,69 @@ class Family(ABC):
         epsilon: float,
         amount: float | None = None,
     ) -> tuple[Array, float]:
-        """The same opinions, shrunk until they are no surer than unseen rows will bear out.
+        """Shrunk opinions, with an amount of shrinkage chosen by leaving rows out.
 
         Parameters
         ----------
         eta : ndarray of shape (n_statistics, n_experts, n_features)
-            Opinions that `update` has made.
+            Opinions from `update`.
         weight, T_sum : ndarray
             Sums of all experts over the same rows, as in `update`.
         heard_weight, heard_T : ndarray
-            The same sums with what experts hear from neighbouring variables: what `eta` was made
-            of. Without neighbours these are `weight` and `T_sum`.
+            The same sums smoothed over neighbouring variables, from which `eta` was computed.
+            Without neighbours these are `weight` and `T_sum`.
         population, epsilon
             As in `update`.
         amount : float, optional
-            How much to shrink beyond what always happens; chosen by leaving rows out if None.
+            Shrinkage beyond the fixed part; chosen by leaving rows out if None.
 
         Returns
         -------
         eta : ndarray of shape (n_statistics, n_experts, n_features)
         amount : float
-            0 in a family that keeps a distance from certainty anyway.
+            0 in a family whose opinions are bounded away from certainty anyway.
         """
         return eta, 0.0
 
     @abstractmethod
     def equally_sure(self, eta: Array) -> Array:
-        """The same opinions, each held no more firmly than the others.
+        """The same opinions with equal certainty.
 
-        Under these the likeliest code is about the one that reconstructs best: a value that is
-        wrong counts the same whoever was wrong about it.
+        The likeliest code under them has nearly the lowest reconstruction error, because every
+        wrong value has about the same cost.
         """
 
     @property
     def shared_variance(self) -> float | None:
-        """The one variance that codes are chosen by, where opinions have others to describe rows.
+        """The single variance for choosing codes, if opinions have other variances for scores.
 
         In squared units of :attr:`unit`.
         """
         return None
 
     def separated(self, share: float = 1.0) -> Family:
-        """The same family, in which one variance chooses codes and others describe rows.
+        """The same family, with one variance for choosing codes and other variances for scores.
 
-        Only a family of columns that share a scale is another one: these are learnt with a variance
-        so large that nearly all opinions have it. Variances that describe rows may be as small as
+        This changes only families of columns that share a scale, which are learnt with a large
+        smallest variance that nearly all opinions have. The variances for scores may be as small as
         this share of it.
         """
         return self
 
     def judged(self, eta: Array) -> Array:
-        """Opinions as codes are chosen by them: `eta` itself, unless one variance decides."""
+        """Opinions for choosing codes: `eta` itself, unless a single variance is used."""
         return eta
 
     def for_learning(self) -> Family:
-        """The same family as learning begins with it."""
+        """The same family as used at the start of learning."""
         return self
 
     def as_density(self, moments: ColumnMoments) -> Family:
-        """The same family without what it does for the sake of reconstruction alone."""
+        """The same family without its settings for reconstruction."""
         return self
 
     def likeliest(self, eta: Array) -> Array:
-        """The value to put where nothing was observed: the mean, or the likeliest level."""
+        """The value for imputation: the mean, or the likeliest level."""
         return self.mean(eta)
 
     @abstractmethod
@@ -323,28 +323,28 @@ class Family(ABC):
 
     @abstractmethod
     def check(self, X: NDArray, name: str = "X", columns: Any = None) -> None:
-        """Raise ValueError if `X` holds a value this family gives no probability.
+        """Raise ValueError if `X` holds a value outside the support of this family.
 
-        The error calls the table `name`, and its columns by their names, if there are any.
+        The error names the table `name` and the column, if columns have names.
         """
 
     def like(self, reference: Any) -> Family:
-        """The same family for the kind of arrays that `reference` is."""
+        """The same family for arrays of the type and device of `reference`."""
         return self
 
     def stored(self) -> tuple[dict[str, float], dict[str, Any]]:
-        """What a model file must keep of the family: numbers and arrays, by name."""
+        """The numbers and arrays of the family for a model file, by name."""
         return {}, {}
 
     @classmethod
     def restored(
         cls, numbers: Mapping[str, Any], arrays: Mapping[str, NDArray], n_features: int
     ) -> Self:
-        """The family that :meth:`stored` has told of, for so many variables.
+        """The family from the output of :meth:`stored`, for `n_features` variables.
 
-        A file may hold anything: ValueError unless every number and array is there, of its kind and
-        shape, and within a range that :meth:`natural` can live with. Keys are text and arrays are
-        NumPy's; nothing else is sure.
+        A file may hold anything: raise ValueError unless every number and array is present, has its
+        type and shape, and lies in a range for which :meth:`natural` is finite. Callers guarantee
+        only that keys are text and arrays are NumPy arrays.
         """
         check_names({**numbers, **arrays})
         return cls()
@@ -360,12 +360,12 @@ class Family(ABC):
         return xp.exp(xp.einsum("svd,skd->vkd", T, theta) - log_partition)
 
     def log_density(self, values: NDArray, eta: Array) -> Array:
-        """Log P(x) per variable, b(x) included, zero where nothing was observed.
+        """Log P(x) per variable, b(x) included, zero for missing values.
 
         Parameters
         ----------
         values : ndarray of shape (n_rows, n_features)
-            As :meth:`encode` returns them.
+            As returned by :meth:`encode`.
         eta : ndarray of shape (n_statistics, n_rows, n_features)
         """
         T = self.statistics(values)
@@ -377,7 +377,7 @@ class Family(ABC):
     def population_log_density(self, eta: Array, population: Array) -> Array:
         """Expected log P(x) under each expert when x comes from the population.
 
-        Times epsilon, this is the log prior whose mode eq. 5 finds.
+        Multiplied by epsilon, this is the log prior whose mode is eq. 5.
         """
         theta, log_partition = self.natural(eta)
         return namespace(theta).einsum("skd,sd->kd", theta, population) - log_partition
@@ -385,7 +385,7 @@ class Family(ABC):
     def expertise_gradient(self, T: Array, eta: Array, eta_k: Array, r_k: Array) -> Array:
         r"""Derivative of log P(x) with respect to log e_k, in the smoothed composition.
 
-        The appendix's chain rule for every family at once:
+        The appendix's chain rule for all families:
         :math:`e_k\, df/de_k = r_k \langle F(\eta)(T - \eta), \eta_k - \eta\rangle`.
 
         Parameters

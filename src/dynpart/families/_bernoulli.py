@@ -1,4 +1,4 @@
-"""The Bernoulli family: yes/no variables, T(x) = x, eta = mu."""
+"""The Bernoulli family: binary variables, T(x) = x, eta = mu."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from dynpart.families._moments import ColumnMoments
 from dynpart.families._stored import check_names, stored_number
 
 SURE = 0.7
-"""Probability from which on an opinion counts as sure where all sure ones are to count the same.
+"""Largest probability of an opinion for codes that are chosen for reconstruction.
 
-Opinions rounded to 0 and 1 would count wrong values exactly, but leave a greedy search no slope.
+Opinions rounded to 0 and 1 would count wrong values exactly, but many experts would be tied in a
+greedy search.
 """
 SMALLEST_CLIP = 1e-12
-"""Probabilities of a file this close to 0 and 1 still differ from them, in every engine."""
+"""Smallest distance of a stored probability from 0 and 1, which every engine can represent."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ class Bernoulli(Family):
         epsilon: float,
         amount: float | None = None,
     ) -> tuple[Array, float]:
-        """Frequencies with half a row of either value added to each variable, and perhaps more.
+        """Frequencies with at least half a row of each value added to each variable.
 
         :class:`~dynpart.families._frequencies.Frequencies` has the formula.
         """

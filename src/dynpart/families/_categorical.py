@@ -27,18 +27,19 @@ from dynpart.families._moments import TINY, ColumnMoments
 from dynpart.families._stored import check_names, stored_column, stored_number
 
 MOST_LEVELS = 65_000
-"""Levels that two bytes can tell apart, with one more for what was not observed."""
+"""Most levels of a variable: as many as two bytes hold, with one more for missing values."""
 LEAST_LEFT = 0.01
-"""Probability that all levels together may have by the least probability of each."""
+"""Largest total probability that the lower bounds of all levels may add up to."""
 
 
 @dataclass(frozen=True, eq=False)
 class Categorical(Family):
-    """Categorical variables, each with levels 0, 1, ... of its own number.
+    """Categorical variables with levels 0, 1, ..., each with its own number of levels.
 
-    No level is a reference: natural parameters are the logarithms of all probabilities, and the
-    log-partition is zero. Opinions on variables with fewer levels than others are padded with
-    zeros. Binary variables are categorical ones with two levels whose mean is shown.
+    There is no reference level: natural parameters are the logarithms of all probabilities, and the
+    log-partition is zero. Opinions about variables with fewer levels than others are padded with
+    zeros. Binary variables are categorical variables with two levels, and :meth:`mean` is their
+    probability of 1.
 
     Parameters
     ----------
@@ -68,7 +69,7 @@ class Categorical(Family):
 
     @classmethod
     def with_levels(cls, levels: Any, binary: Any = None) -> Categorical:
-        """The family of variables with so many levels each, some of which are binary."""
+        """The family of variables with these numbers of levels, some of which are binary."""
         levels = np.asarray(levels, dtype=np.float64)
         binary = np.zeros(len(levels)) if binary is None else np.asarray(binary, dtype=np.float64)
         most = float(levels.max(initial=2.0))
@@ -159,7 +160,7 @@ class Categorical(Family):
         return xp.where(self.binary > 0, eta[1], as_float64(xp.argmax(eta, 0)))
 
     def variance(self, eta: Array) -> Array:
-        """Half the chance that two rows differ: for binary variables the variance."""
+        """Half the probability that two rows differ, which for binary variables is the variance."""
         varies = 1 - (eta * eta).sum(axis=0)
         return namespace(eta).clip(varies, 0, None) / 2  # one level: rounding may go below 0
 
@@ -173,7 +174,7 @@ class Categorical(Family):
         return self.constrain(eta.mean(axis=1))
 
     def change(self, before: Array, after: Array, moments: ColumnMoments) -> Any:
-        """Mean distance in variation."""
+        """Mean total variation distance."""
         return abs(after - before).sum(axis=0).mean() / 2
 
     def update(self, weight: Array, T_sum: Array, population: Array, epsilon: float) -> Array:
@@ -191,7 +192,7 @@ class Categorical(Family):
         epsilon: float,
         amount: float | None = None,
     ) -> tuple[Array, float]:
-        """Frequencies with half a row of each level added to each variable, and perhaps more.
+        """Frequencies with at least half a row of each level added to each variable.
 
         :class:`~dynpart.families._frequencies.Frequencies` has the formula.
         """
@@ -265,5 +266,5 @@ class Categorical(Family):
         return self.constrain(xp.clip(p + deviation * noise, 0.0, None))
 
     def _over(self, eta: Array, by_level: Any) -> Any:
-        """What is known per level and variable, with the axes that `eta` has between the two."""
+        """An array by level and variable, with the axes that `eta` has between the two."""
         return by_level.reshape(len(by_level), *(1,) * (eta.ndim - 2), by_level.shape[1])

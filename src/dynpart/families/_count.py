@@ -1,4 +1,4 @@
-"""The count family: negative binomial variables, of which Poisson ones are a case."""
+"""The count family: negative binomial variables, with Poisson variables as a special case."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from dynpart.families._moments import TINY, ColumnMoments
 from dynpart.families._stored import check_names, stored_column
 
 LEAST_DISPERSION = 1e-6
-"""Below this a negative binomial variable is a Poisson one."""
+"""Smallest dispersion of a negative binomial variable; below it the variable is Poisson."""
 MOST_DISPERSION = 1e3
 MOST_COUNT = 2.0**53
-"""Larger whole numbers are not told apart."""
+"""Largest integer that is represented exactly."""
 LEAST_MEAN = 1e-6
 """Smallest mean of an expert, in rows of one count each."""
 SHRINKAGES = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
-"""Rows of the data's average that may be added to every opinion in the end."""
+"""Candidate numbers of rows of the data's average, added to every opinion at the end."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,8 +41,8 @@ class Count(Family):
 
     A known dispersion makes the negative binomial distribution an exponential family: T(x) = x,
     theta = log(mu / (1 + dispersion mu)), A = log(1 + dispersion mu) / dispersion. Without
-    dispersion it is Poisson's. The square of x is a second statistic that no density uses: sums of
-    it tell how dispersed counts are that experts do not explain.
+    dispersion it is the Poisson distribution. The square of x is a second statistic that no density
+    uses; its sums give the dispersion that experts do not explain.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class Count(Family):
 
     @classmethod
     def for_data(cls, moments: ColumnMoments, *, variance_floor: float) -> Count:
-        """With the dispersion of the data, which experts will explain in part."""
+        """The family with the dispersion of the data, part of which experts will explain."""
         xp = namespace(moments.mean)
         return cls(_dispersion(moments.observed, moments.mean, moments.variance, xp))
 
@@ -114,7 +114,7 @@ class Count(Family):
         return self.constrain(mean[None])
 
     def scattered(self, moments: ColumnMoments, noise: Array, spread: float) -> Array:
-        """Means that differ by factors: counts are seldom much below their mean."""
+        """Means that differ by factors, because counts are seldom much below their mean."""
         xp = namespace(moments.mean)
         mean = xp.clip(moments.mean, LEAST_MEAN, None)
         relative = xp.sqrt(xp.clip(moments.variance, 0.0, None)) / mean
@@ -123,7 +123,7 @@ class Count(Family):
         )
 
     def change(self, before: Array, after: Array, moments: ColumnMoments) -> Any:
-        """In standard deviations of each column."""
+        """Mean change in standard deviations of each column."""
         xp = namespace(moments.variance)
         scale = xp.sqrt(moments.variance)
         return (abs(after[0] - before[0]) / xp.where(scale > 0, scale, 1.0)).mean()
@@ -133,7 +133,7 @@ class Count(Family):
         return self.constrain(((T_sum[0] + epsilon * population[0]) / (weight + epsilon))[None])
 
     def settled(self, weight: Array, T_sum: Array) -> Count:
-        """With the dispersion that is left where the experts' means are taken away."""
+        """The family with the dispersion of the residuals of the experts' means."""
         xp = namespace(weight)
         mean = T_sum[0] / xp.clip(weight, TINY, None)
         variance = xp.clip(T_sum[1] / xp.clip(weight, TINY, None) - mean * mean, 0.0, None)
@@ -154,8 +154,8 @@ class Count(Family):
 
         An expert responsible for a share u of n rows, w of them, has the mean
         (T + u / 2 + a m) / (w + a) with m = (c + 1/2) / n and at least a = epsilon (1 - u). More
-        rows of the average are added to all opinions if the likelihood, less the parameters that
-        are still free (w / (w + a) of each mean), is larger then.
+        rows of the average are added to all opinions if this raises the likelihood minus the number
+        of effective parameters (w / (w + a) per mean).
         """
         xp = namespace(eta)
         n_rows = xp.clip(weight.sum(axis=0), TINY, None)
@@ -230,7 +230,7 @@ class Count(Family):
 def _dispersion(weight: Array, mean: Array, variance: Array, xp: Any) -> Array:
     """Dispersion of each variable, from all experts or from the data as a whole.
 
-    Averages of so many rows have taken up one row's share of the variance.
+    The correction accounts for the degree of freedom that each average uses.
     """
     if weight.ndim == 1:
         weight, mean, variance = weight[None], mean[None], variance[None]

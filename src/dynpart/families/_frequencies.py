@@ -1,4 +1,4 @@
-"""Frequencies of levels, shrunk until they are no surer than unseen rows will bear out."""
+"""Shrunk frequencies of levels, with an amount of shrinkage chosen by leave-one-out."""
 
 from __future__ import annotations
 
@@ -10,27 +10,28 @@ from dynpart.families._base import Array
 from dynpart.families._moments import TINY
 
 SHRINKAGES = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
-"""Rows of either value, times the variable's standard deviation, that may be added in the end."""
+"""Candidate numbers of rows per value, times the variable's standard deviation, added at the
+end."""
 WORTH_SHRINKING = 2.0
-"""Nats that more shrinkage must gain: what one more parameter is worth by the usual test."""
+"""Nats that more shrinkage must gain, as for one more parameter in a likelihood-ratio test."""
 
 
 @dataclass(frozen=True, eq=False)
 class Frequencies:
-    """How often experts saw each level, and how often all rows had it.
+    """Counts of each level, by expert and over all rows.
 
     With c of n rows at a level of a variable that has L of them, an expert responsible for a share
     u of the rows, and for T rows at this level, holds the opinion
     (T + u / 2 + epsilon (1 - u) p) / (w + u L / 2 + epsilon (1 - u)), where
-    p = (c + 1/2) / (n + L / 2). One expert alone thinks p, and so do all experts of a variable that
-    never changes.
+    p = (c + 1/2) / (n + L / 2). A single expert has the opinion p, and so have all experts for a
+    constant variable.
 
     Attributes
     ----------
     counts, heard : sequence of ndarray of shape (n_experts, n_features)
-        Rows at each level: the expert's own, and with what it hears from neighbouring variables.
+        Rows at each level: the expert's own, and smoothed over neighbouring variables.
     columns : sequence of ndarray of shape (n_features,)
-        Rows at each level in all.
+        Total number of rows at each level.
     weight, heard_weight : ndarray of shape (n_experts, n_features)
         Rows at any level.
     n_levels : float or ndarray of shape (n_features,)
@@ -65,9 +66,9 @@ class Frequencies:
         return xp.clip(above + more / half, 0.0, None) / xp.clip(below, TINY, None)
 
     def _deviation(self, v: int, seen: Array, rows: Array) -> Array:
-        """Standard deviation of a variable with two levels; of one with more, what answers to it.
+        """Standard deviation of a variable with two levels, generalised to more levels.
 
-        The chance that two rows differ is twice the variance of a binary variable.
+        The probability that two rows differ is twice the variance of a binary variable.
         """
         xp = namespace(rows)
         equal = seen * seen
@@ -77,7 +78,7 @@ class Frequencies:
         return xp.sqrt(xp.clip(rows * rows - equal, 0.0, None) / 2) / rows
 
     def of_unseen(self, added: float) -> float:
-        """Log-likelihood of every row under the opinions that the others make."""
+        """Log-likelihood of every row under the opinions from the other rows."""
         xp = namespace(self.weight)
         total = 0.0
         for v, own in enumerate(self.counts):
@@ -86,7 +87,7 @@ class Frequencies:
         return float(total)
 
     def best_shrinkage(self) -> float:
-        """Rows to add: none, unless rows left out are clearly likelier with some."""
+        """Number of rows to add: 0 unless more clearly raises the likelihood of left-out rows."""
         worth = [self.of_unseen(added) for added in SHRINKAGES]
         best = max(worth)
         return SHRINKAGES[worth.index(best)] if best > worth[0] + WORTH_SHRINKING else 0.0

@@ -19,20 +19,20 @@ from dynpart.families._stored import check_names, stored_column, stored_number
 
 LOG_2PI = float(np.log(2 * np.pi))
 ORDINARY = 40
-"""Octaves from 1 within which the data's scale may lie without another unit of measurement."""
+"""Distance of the data's scale from 1, in octaves, up to which the unit stays 1."""
 FAR = 1e15
-"""Smallest standard deviations of an expert from the centre at which float32 gives up."""
+"""Distance from the centre, in smallest standard deviations, beyond which float32 overflows."""
 DENSE = 0.01
-"""Variance floor, relative to the data's variance, that still lets experts fit densities."""
+"""Smallest variance, relative to the data's variance, with which experts still fit densities."""
 
 SHARED_FLOOR, OWN_FLOOR = 1.0, 1e-4
-"""Variance floors, relative to the data's variance: of columns that share a scale, and of others.
+"""Default smallest variances, relative to the data's: columns that share a scale, and others.
 
 The first reconstructs best, the second lets experts fit densities.
 """
 
 LEAST_VARIANCE, MOST_VARIANCE = 1e-300, 1e300
-"""What the smallest variance in a file may be."""
+"""Range of the smallest variance in a file."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +40,7 @@ class Gaussian(Family):
     """Gaussian variables, measured from `centre` so that squares lose no digits.
 
     Mean parameters are (m, v + m^2) with m the mean relative to `centre`, both in units of `unit`:
-    1, or a power of two where squares of squares of the data would leave the range of numbers.
+    1, or a power of two if fourth powers of the data would overflow or underflow.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class Gaussian(Family):
 
     @cached_property
     def unit(self) -> Any:
-        """What values are measured in: 1, or a power of two, for all columns or for each."""
+        """Unit of the values: 1 or a power of two, for all columns or per column."""
         yardstick = self.floor if self.yardstick is None else self.yardstick
         octave = np.frexp(to_numpy(yardstick))[1] // 2
         ordinary = abs(octave) <= ORDINARY
@@ -144,7 +144,7 @@ class Gaussian(Family):
         return _mean_parameters(m, self._floored(v))
 
     def change(self, before: Array, after: Array, moments: ColumnMoments) -> Any:
-        """In standard deviations of the data, or of each column where they have their own scale."""
+        """Mean change in standard deviations of the data, or of each column with its own scale."""
         if not self.own_scale:
             return super().change(before, after, moments)
         xp = namespace(moments.variance)
@@ -163,10 +163,10 @@ class Gaussian(Family):
         epsilon: float,
         amount: float | None = None,
     ) -> tuple[Array, float]:
-        """Where columns have their own scale: opinions, each with a share of the others'.
+        """Opinions of columns with their own scale, shrunk towards the common mean and variance.
 
         :func:`~dynpart.families._spreads.shrunk_normals` has the formulas. Columns that share a
-        scale have a floor that is seldom left.
+        scale mostly stay at the smallest variance and are not shrunk.
         """
         if not self.own_scale:
             return eta, 0.0
@@ -212,7 +212,7 @@ class Gaussian(Family):
         return (m + np.sqrt(v) * rng.standard_normal(m.shape)) * self.unit + self.centre
 
     def check(self, X: NDArray, name: str = "X", columns: Any = None) -> None:
-        """Raise ValueError if a value is so far off that its density is 0 to every expert."""
+        """Raise ValueError if a value is so far off that its density is 0 under every expert."""
         xp = namespace(X)
         if X.dtype in (xp.bool, xp.uint8) or 0 in X.shape:
             return

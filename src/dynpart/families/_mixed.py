@@ -1,4 +1,4 @@
-"""The mixed family: columns of several kinds in one table, each group of them by its own family."""
+"""The mixed family: columns of several kinds in one table, with one family per group."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from dynpart.families._stored import stored_column
 
 @dataclass(frozen=True, eq=False)
 class Mixed(Family):
-    """Some columns by one family, some by another.
+    """Several families, each for some of the columns.
 
-    Mean parameters and statistics have as many entries as the family that needs most; others are
-    padded with zeros. Values are numbers, NaN where nothing was observed.
+    Mean parameters and statistics have as many entries as the largest family; others are padded
+    with zeros. Values are numbers, NaN for missing values.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class Mixed(Family):
         return zip(self.parts, self.columns, strict=True)
 
     def _joined(self, found: list[Any], n_lead: int | None = None) -> Any:
-        """What parts have found, side by side; the first axis, if `n_lead`, is padded to that."""
+        """Results of the parts, joined by column; the first axis is padded to `n_lead`."""
         first = found[0]
         n_features = sum(map(len, self.columns))
         lead = first.shape[1:-1] if n_lead is not None else first.shape[:-1]
@@ -84,7 +84,7 @@ class Mixed(Family):
         return out
 
     def _of_eta(self, name: str, eta: Array, **others: Any) -> list[Any]:
-        """What every part makes of its own mean parameters."""
+        """Apply a method of every part to its own mean parameters."""
         return [
             getattr(part, name)(eta[: part.n_statistics, ..., columns], **others)
             for part, columns in self._each()
@@ -208,7 +208,7 @@ class Mixed(Family):
         epsilon: float,
         amount: float | None = None,
     ) -> tuple[Array, float]:
-        """Each part as it likes; the amount is that of the part that has one."""
+        """Each part shrunk by its own rule; the amount is that of the part that has one."""
         found = [
             part.shrunk(
                 eta[:s, :, own],
@@ -288,6 +288,6 @@ def _prefix(name: str) -> str:
 
 
 def _of_part(prefix: str, stored: Mapping[str, Any]) -> dict[str, Any]:
-    """What belongs to a part, under its own names."""
+    """The stored values of one part, under its own names."""
     begin = prefix + "."
     return {n.removeprefix(begin): v for n, v in stored.items() if n.startswith(begin)}

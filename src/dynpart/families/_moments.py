@@ -1,4 +1,4 @@
-"""Column means and variances of a table, in one bounded-memory pass whose parts add up."""
+"""Column means and variances of a table, in one pass with bounded memory; parts add up."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ TINY = float(np.finfo(np.float64).tiny)
 
 @dataclass(frozen=True)
 class ColumnMoments:
-    """What one block of rows says about each column; blocks combine with ``+``.
+    """Moments of each column over a block of rows; blocks combine with ``+``.
 
-    Values that were not observed say nothing, and a row says as much as it weighs.
+    Missing values are ignored, and rows count with their weights.
 
     Attributes
     ----------
     n_rows : int
-        Rows, whatever they weigh.
+        Number of rows, without weights.
     mean : ndarray of shape (n_features,)
     variance : ndarray of shape (n_features,)
-        Exactly 0 where a column is constant, and only there.
+        Exactly 0 for constant columns, and only for these.
     is_binary : bool
         Whether every observed value is 0 or 1.
     weight : float
-        What all rows weigh together: their number if they have no weights.
+        Total weight of the rows: their number if they have no weights.
     observed : ndarray of shape (n_features,)
-        What the rows weigh together in which a column was observed.
+        Total weight of the rows in which a column was observed.
     levels : ndarray of shape (n_levels, n_features) or None
-        What the rows weigh together in which a column had each level, where somebody has counted.
+        Total weight of the rows in which a column had each level, if counted.
     """
 
     n_rows: int
@@ -60,7 +60,7 @@ class ColumnMoments:
         return cls(n_rows, mean, variance, is_binary, float(n_rows), 0 * mean + n_rows)
 
     def like(self, reference: Any) -> ColumnMoments:
-        """The same moments as the kind of arrays that `reference` is."""
+        """The same moments as arrays of the type and device of `reference`."""
         names = ("mean", "variance", "observed") + (() if self.levels is None else ("levels",))
         return replace(self, **{name: like(getattr(self, name), reference) for name in names})
 

@@ -1,6 +1,6 @@
-"""Normal opinions shrunk towards what all experts of a variable have in common.
+"""Normal opinions shrunk towards the common mean and variance of a variable's experts.
 
-Empirical Bayes: how far experts differ says how much each may be believed to differ.
+Empirical Bayes: the differences between experts determine the amount of shrinkage.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from dynpart.families._base import Array
 from dynpart.families._moments import TINY
 
 WORTHS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0)
-"""Rows that the common variance of a variable may count for in the variance of an expert."""
+"""Candidate numbers of rows of a variable's common variance in the variance of an expert."""
 FEWEST = 1.0
-"""Degrees of freedom, at least, by which variances are taken to be known."""
+"""Minimum degrees of freedom with which variances are known."""
 
 
 def shrunk_normals(
     weight: Array, heard_weight: Array, heard_T: Array, population: tuple[Array, Array]
 ) -> tuple[Array, Array]:
-    """Means and variances that unseen rows will bear out, both of shape (n_experts, n_features).
+    """Shrunk means and variances, both of shape (n_experts, n_features).
 
     *Means.* The means of a variable's experts scatter around that of all rows, with a variance t
     beyond what chance explains. With c the variance within experts, a row of the overall mean is
@@ -34,9 +34,9 @@ def shrunk_normals(
 
     *Prediction.* A normal density that stands in for the predictive one, which has heavier tails,
     is (1 + 1 / (w + a)) nu / (nu - 2) times as wide, with nu = w - 1 + b, or the degrees of freedom
-    of all experts if these are fewer. So an expert without rows thinks what the data as a whole
-    says, with variance c + t, and a single one what independent columns say. Nothing depends on
-    the unit of a variable.
+    of all experts if these are fewer. So an expert without rows has the mean of all rows and
+    variance c + t, and a single expert is equal to independent columns. Nothing depends on the unit
+    of a variable.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def shrunk_normals(
 
 
 def _rows_of_the_mean(weight: Array, average: Array, overall: Array, common: Array) -> Array:
-    """How many rows of the overall mean are added to every expert's, shape (n_features,)."""
+    """Number of rows of the overall mean added to every expert's mean, shape (n_features,)."""
     xp = namespace(weight)
     n_rows = xp.clip(weight.sum(axis=0), TINY, None)
     n_experts = (weight > 1).sum(axis=0)
@@ -85,7 +85,7 @@ def _rows_of_the_mean(weight: Array, average: Array, overall: Array, common: Arr
 
 
 def _evidence(free: Array, seen: Array, common: Array, rows: float) -> float:
-    """Log-likelihood of the experts' variances if the common one counts for so many rows."""
+    """Log-likelihood of the experts' variances if the common one counts as `rows` rows."""
     xp = namespace(free)
     ratio: Any = free * seen / (rows * common)
     half = 0 * free + rows / 2

@@ -1,4 +1,4 @@
-"""What a family may keep in a model file, and how it reads that again: nothing is believed."""
+"""Checked reading of the numbers and arrays that a family stores in a model file."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 LARGEST = 1e150
-"""Numbers are at most this far from zero: their squares, and sums of these, stay finite."""
+"""Largest absolute value of a stored number, so that sums of squares stay finite."""
 
 
 def stored_number(
     numbers: Mapping[str, Any], name: str, *, least: float = -LARGEST, most: float = LARGEST
 ) -> float:
-    """The number called `name`, if it is one within bounds; else ValueError."""
+    """The number `name`, or ValueError if it is missing or out of bounds."""
     value = numbers.get(name)
     if type(value) not in (int, float) or not least <= value <= most:  # type: ignore[operator]
         raise ValueError(f"{name} must be a number from {least:g} to {most:g}")
@@ -30,7 +30,7 @@ def stored_column(
     least: float = -LARGEST,
     most: float = LARGEST,
 ) -> NDArray[np.float64]:
-    """The array called `name`, if it has a number within bounds per variable; else ValueError."""
+    """The array `name`, or ValueError unless it has one number within bounds per variable."""
     array = arrays.get(name)
     if array is None or array.shape != (n_features,) or array.dtype != np.float64:
         raise ValueError(f"{name} must hold a float64 for each of {n_features} variables")
@@ -40,7 +40,7 @@ def stored_column(
 
 
 def check_names(stored: Mapping[str, Any], *names: str) -> None:
-    """Raise ValueError if something else is there than these."""
+    """Raise ValueError if names are missing or unexpected."""
     odd = sorted(set(stored) ^ set(names))
     if odd:
         problem = "is not known here" if odd[0] in stored else "is missing"

@@ -1,7 +1,8 @@
 """Plans: what each iteration of learning does, and how evidence moves expertise.
 
-A plan knows numbers of rows and experts, never a row. The learner asks it for a start, for the
-steps of the run and for each change of expertise; replacing the plan replaces the schedule whole.
+A plan knows numbers of rows and experts but sees no row. The learner gets from it the initial
+experts, the steps of the run and each change of expertise; replacing the plan replaces the whole
+schedule.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from dynpart.pursuits import FULL_CODE
 Array = NDArray[np.float64]
 
 DRAWN_TOGETHER = 1 << 18
-"""Random numbers that are worth a thread."""
+"""Smallest number of random numbers drawn by a separate thread."""
 TINY = float(np.finfo(np.float64).tiny)
 ROUNDING = 1e-10
-"""Gradients below this are rounding: where all experts agree there is no evidence."""
+"""Gradients below this are rounding errors: if all experts agree there is no evidence."""
 
 
 @renamed(doubt="shrink")
@@ -37,32 +38,31 @@ class Step:
     Attributes
     ----------
     n_rows : int or None
-        Rows drawn afresh, with replacement, for each batch; None for one batch of all rows.
+        Rows drawn with replacement for each batch; None for one batch of all rows.
     n_batches : int
-        Batches in this iteration, each with its own codes and update.
+        Number of batches in this iteration, each with its own codes and update.
     min_active : int
         Minimum number of active experts.
     price : float
-        Nats that an expert beyond these must gain to be activated.
+        Nats that an expert beyond the minimum must gain to be activated.
     smoothed : bool
-        Whether the pursuit scores codes by the smoothed composition (eq. 4).
+        Whether the pursuit scores codes by the smoothed rule (eq. 4).
     log2_bound : float
         Levels of expertise are kept within plus and minus this.
     size : float
-        Share of the full change of expertise that is made, from 1 down to 0.
+        Step size of expertise, from 1 down to 0.
     memory : float
-        Weight of what the iteration's earlier batches said when a batch's own sums are added.
+        Weight of the sums of the iteration's earlier batches, added to those of a batch.
     n_starts, n_swaps : int
-        Pursuits of a row from different experts, and passes of refinement.
+        Number of pursuits of a row from different experts, and rounds of refinement.
     sharpness : float
-        Power to which expertise is raised when rows are shared out for the averages: the higher,
-        the more of a variable goes to the one expert who owns it.
+        Power to which expertise is raised in the responsibilities of the averages: the higher, the
+        larger the share of the variable's owner.
     search : bool
-        Whether the iteration belongs to the search, which trials repeat with other values of
-        `min_active`.
+        Whether the iteration belongs to the search, which trial searches repeat with other values
+        of `min_active`.
     shrink : bool
-        Whether this is the last iteration, after which opinions are shrunk until they are no surer
-        than unseen rows will bear out.
+        Whether this is the last iteration, after which opinions are shrunk.
     """
 
     n_rows: int | None = None
@@ -81,7 +81,7 @@ class Step:
 
 
 class Sizes(Protocol):
-    """What a plan may know of a task: sizes and limits, never a value.
+    """The sizes and limits of a task that a plan may use; no values.
 
     Every :class:`dynpart.learning.Task` has these.
 
@@ -107,7 +107,7 @@ class Sizes(Protocol):
 
 
 class Plan(Protocol):
-    """How a model is learnt: pass an instance as ``learning=`` to replace the schedule.
+    """Learning schedule: pass an instance as ``learning=`` to replace the default.
 
     Attributes
     ----------
@@ -120,22 +120,22 @@ class Plan(Protocol):
     def start(
         self, family: Family, moments: ColumnMoments, n_experts: int, rng: np.random.Generator
     ) -> Experts:
-        """Experts to begin with."""
+        """Initial experts."""
 
     def candidates(self, task: Sizes) -> list[int]:
-        """Minimum numbers of active experts to try; a single one needs no trial."""
+        """Minimum numbers of active experts to try; a single one means no trial searches."""
 
     def steps(self, task: Sizes, min_active: int) -> list[Step]:
-        """What each of the iterations does if at least so many experts are active at first."""
+        """The steps of all iterations, for a minimum number of active experts in the search."""
 
     def expertise_change(self, evidence: GradientSums, n_rows: float) -> Array:
         """Change of log2 expertise, shape (n_experts, n_features)."""
 
 
 def candidates(plan: Plan, task: Sizes) -> list[int]:
-    """Minimum numbers of active experts that the plan wants tried.
+    """Minimum numbers of active experts that the plan tries.
 
-    A plan may still have them under the earlier name of the method, `contenders`.
+    A plan may still use the deprecated name of the method, `contenders`.
     """
     earlier = getattr(type(plan), "contenders", None)
     if hasattr(plan, "candidates") and (earlier is None or isinstance(earlier, Renamed)):
@@ -184,7 +184,7 @@ def random_start(
     *,
     spread: float,
 ) -> Experts:
-    """Opinions scattered around the data's average, expertise random within a factor of two."""
+    """Initial experts: opinions near the data's average, expertise random within a factor of 2."""
     shape = (n_experts, len(moments.mean))
     drawn = noise(rng, (family.n_noise * n_experts, shape[1])).reshape(-1, *shape)
     eta = family.scattered(moments, like(drawn, moments.mean), spread)
@@ -215,12 +215,12 @@ def _check_count(plan: object, name: str, least: int, *, optional: bool = False)
 @renamed(contenders="candidates")
 @dataclass(frozen=True)
 class Paper:
-    """The paper's text, literally (section 2.2).
+    """Literal implementation of the paper (section 2.2).
 
-    Left open by the paper and settled here: templates start at the data's average plus up to one
-    standard deviation of noise; expertise starts random within a factor of two of one, since
-    equal levels would leave every comparison to the tie rule for ever; a gradient whose mean over
-    rows is below `still` counts as "very close to 0".
+    The paper leaves some choices open. Here templates start at the data's average plus up to one
+    standard deviation of noise. Expertise starts random within a factor of 2 of one, because with
+    equal levels the tie rule would decide every comparison forever. A gradient whose mean over rows
+    is below `still` counts as "very close to 0".
 
     Parameters
     ----------
@@ -260,29 +260,30 @@ class Paper:
 @renamed(floor="min_active", contenders="candidates")
 @dataclass(frozen=True)
 class Annealed:
-    """The default: trial searches on small batches, then refinement of the best on all rows.
+    """The default schedule: trial searches on small batches, then refinement on all rows.
 
-    The first 70% of the iterations search: few rows drawn afresh, a minimum number of active
-    experts, soft comparisons, expertise held within a bound that widens. The rest refines on all
-    rows with steps that shrink to nothing. ``docs/learning.md`` has the reasons and ablations.
+    The first 70% of the iterations are the search, on small random batches, with a minimum number
+    of active experts, the smoothed rule, and a growing bound on expertise. The rest is the
+    refinement on all rows, with steps that decrease to zero. ``docs/learning.md`` has reasons and
+    ablations.
 
     Parameters
     ----------
     factor : float, default=2.0
         Largest change of expertise in one update, the paper's C, at least 1.
     certainty : float, default=2.0
-        Evidence, in standard errors of the gradient, that earns the whole factor; above 0.
+        Evidence, in standard errors of the gradient, that gives the full factor; above 0.
     epsilon : float, default=1.0
         Weight of the data's average in the expert update (eq. 5), above 0.
     min_active : int, default=None
-        Minimum number of active experts in the search; None lets trial searches decide.
+        Minimum number of active experts in the search; None chooses it by trial searches.
     n_starts : int, default=1
-        Pursuits of a row during refinement; the same argument of the model is for encoding later.
+        Number of pursuits per row in the refinement; the model's parameter is for encoding.
     n_swaps : int, default=None
-        Passes of swaps during refinement, likewise. None makes one, but not in a refinement of few
-        iterations, which is asked for to be quick, nor in a last iteration over many rows, whose
-        averages do without. With eight starts and two passes a little more is learnt in several
-        times the time.
+        Rounds of refining codes in the refinement; the model's parameter is for encoding. None
+        means one round, but none in a refinement of few iterations, nor in a last iteration over
+        many rows. Eight starts and two rounds give slightly better models in several times the
+        time.
     """
 
     factor: float = 2.0
@@ -330,9 +331,9 @@ class Annealed:
         return random_start(family, moments, n_experts, rng, spread=0.5)
 
     def candidates(self, task: Sizes) -> list[int]:
-        """Minimum numbers of active experts to try: one, a sixth, a third and half of all experts.
+        """Minimum numbers of active experts to try: 1, and 1/6, 1/3 and 1/2 of all experts.
 
-        Where trials would cost too much it is a third of the experts, but no more than twelve.
+        If trial searches would cost too much, it is 1/3 of the experts, but at most 12.
         """
         K = task.n_experts
         if self.min_active is not None:
@@ -345,7 +346,7 @@ class Annealed:
         return list(dict.fromkeys(within))
 
     def _is_small(self, task: Sizes) -> bool:
-        """Whether searching is cheap enough to be done often, and softly for long."""
+        """Whether a search is cheap enough for trial searches and a long smoothed phase."""
         n_search = self._n_search(task)
         batches = [self._batches(task, t, n_search, self.n_batches) for t in range(n_search)]
         rows = sum(map(math.prod, batches))
