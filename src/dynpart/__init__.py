@@ -28,7 +28,7 @@ _LAZY = {"DynamicPartitionModel": "dynpart.estimator", "load": "dynpart.persiste
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first asked for."""
+    """Import a public name when it is first requested."""
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(_LAZY[name]), name)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 BLOCK_VALUES = 1 << 21
-"""Numbers of a block, if nobody says otherwise."""
+"""Default number of values of a block."""
 
 
 def is_tensor(array: Any) -> bool:

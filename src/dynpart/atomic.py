@@ -1,4 +1,4 @@
-"""Writing a file whole or not at all. Knows nothing of what is written."""
+"""Writing a file atomically. Knows nothing of what is written."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def _take_name(temporary: Path, target: Path, *, overwrite: bool) -> None:
         os.replace(temporary, target)
         return
     try:
-        os.link(temporary, target)  # unlike a rename, fails if somebody made the file meanwhile
+        os.link(temporary, target)  # unlike a rename, fails if the user made the file meanwhile
     except FileExistsError:
         raise _exists(target) from None
     except OSError:  # a file system without links
@@ -191,17 +191,17 @@ def _sweep(target: Path) -> None:
 
 
 def _is_abandoned(handle: int, process: int) -> bool:
-    """Whether nobody writes this file any more.
+    """Whether no process writes this file any more.
 
-    A lock tells, which ends with its holder. Numbers of processes are asked only where there are no
-    locks: another container may have the file and not show its processes.
+    A lock shows it, which ends with its process. Process numbers are used only on systems without
+    locks, because another container may hold the file and hide its processes.
     """
     locked = _locked(handle)
     return not _is_running(process) if locked is None else locked
 
 
 def _locked(handle: int) -> bool | None:
-    """Lock a file: True if that is done, False if somebody else has it, None without locks."""
+    """Lock a file: True if that is done, False if the user else has it, None without locks."""
     if fcntl is None:
         return None
     try:

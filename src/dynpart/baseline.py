@@ -26,7 +26,7 @@ class Baseline:
     Attributes
     ----------
     nats : float
-        Mean log P(x | h) + log P(h) of training rows, in nats a row.
+        Mean log P(x | h) + log P(h) of training rows, in nats per row.
     columns : float
         Mean log-likelihood of the same rows if every column stood for itself.
     n_rows : int
@@ -59,7 +59,7 @@ def beside_columns(
     ----------
     engine : Engine
     rows : object
-        `n_rows` rows in the engine's hands.
+        `n_rows` rows held by the engine.
     n_rows : int
     codes : Codes
         Of these rows, to which the prior was fitted; with a prior that has a say in the search rows

@@ -8,7 +8,7 @@ from enum import Enum, auto
 
 WORDS = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}
 MISSING = {"", "na", "n/a", "#n/a", "<na>", "nan", "-nan", "null", "none", "?"}
-"""What stands where nothing was observed, in any case and with blanks around it.
+"""What stands for missing values, in any case and with blanks around it.
 
 These are the words that pandas reads as missing and that are no numbers, and the question mark of
 many published data sets. A dash is not among them: tables of money write it for zero.

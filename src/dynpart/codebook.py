@@ -114,7 +114,7 @@ class Guess:
 def guesses(
     rows: Rows, own: NDArray[np.bool_], experts: Experts, book: CodeBook
 ) -> Iterator[Guess]:
-    """What rows may be where nothing was observed, block by block.
+    """What rows may be for missing values, block by block.
 
     Parameters
     ----------

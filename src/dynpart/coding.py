@@ -1,4 +1,4 @@
-"""Coding: people's tables as numbers and words, column by column, before anybody judges them."""
+"""Coding: users' tables as numbers and words, column by column, before kinds are assigned."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Coded:
     Attributes
     ----------
     values : ndarray of shape (n_rows, n_features)
-        Numbers; the index of a word in columns of words; NaN where nothing was observed.
+        Numbers; the index of a word in columns of words; NaN for missing values.
     words : tuple of (tuple of str or None)
         The words of each column in their order; None for a column of numbers.
     dtypes : tuple of str

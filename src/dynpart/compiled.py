@@ -89,10 +89,10 @@ def part(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
 
 
 def in_place(function: Callable[..., Any]) -> Any:
-    """A part that makes no array: it only works on those it gets.
+    """A part that allocates no array: it only uses its arguments.
 
-    Then nobody has to count references to arrays, which takes longer than a short loop. It has one
-    copy in the code, however many functions call it.
+    It needs no reference counts of arrays, which take longer than a short loop. It has one copy in
+    the machine code for all its callers.
     """
     return _part(function, SeparateCompiler, _nrt=False)
 
@@ -214,7 +214,7 @@ class InlinedCompiler(PartCompiler):
 
 
 class KernelLibrary(JITCodeLibrary):
-    """Code of a function with all its parts, which nobody else can call."""
+    """Code of a function with all its parts, which are private to it."""
 
     def _optimize_final_module(self) -> None:
         for function in self._final_module.functions:
@@ -226,7 +226,7 @@ class KernelLibrary(JITCodeLibrary):
 
 
 class KernelCompiler(CompilerBase):
-    """Numba's compiler for functions that Python calls, and nobody else."""
+    """Numba's compiler for functions that only Python calls."""
 
     def define_pipelines(self) -> list[Any]:
         """The usual passes, for a library of parts."""
@@ -238,7 +238,7 @@ class KernelCompiler(CompilerBase):
 
 
 class Places(CompileResultCacheImpl):
-    """Where Numba looks for a cache; not in the home of somebody who has none.
+    """Where Numba looks for a cache; not in the home of the user who has none.
 
     It would make a folder called "~" wherever the process is.
     """
@@ -271,7 +271,7 @@ class LenientCache(FunctionCache):
             found = super().load_overload(sig, target_context)
         except Exception:  # unpickling a damaged file may raise anything
             with suppress(Exception):
-                self.flush()  # the index is begun anew, and the code compiled again
+                self.flush()  # the index is begun again, and the code compiled again
             found = None
         if found is None:
             tell(COMPILING)

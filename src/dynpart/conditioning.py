@@ -30,7 +30,7 @@ Array = NDArray[np.float64]
 MOST_ROWS = 100_000
 """Rows that weights are learnt from, drawn at random where there are more."""
 ROUNDS = 4
-"""How often codes are found anew."""
+"""How often codes are found again."""
 PASSES, FEWEST_STEPS = 5, 150
 """Passes over the rows between two searches for codes, or more until there are so many steps."""
 BATCHES, FEWEST, MOST = 50, 20, 200

@@ -1,4 +1,4 @@
-"""Counting: tables opened for a model that learns from them or counts activations anew."""
+"""Counting: tables opened for a model that learns from them or counts activations again."""
 
 from __future__ import annotations
 
@@ -27,12 +27,13 @@ class CountedModel(FittedModel):
     """A fitted model that looks at tables as a whole, beyond encoding their rows."""
 
     def recount(self, X: ArrayLike, *, sample_weight: Any = None) -> Self:
-        """Count anew how often experts are active, with the encoding parameters as they are now.
+        """Count again how often experts are active, with the encoding parameters as they are now.
 
         :meth:`fit` counts activations in codes found with the parameters it was called with. After
         a change of `max_active`, `n_active`, `activation_cost`, `criterion`, `n_starts`, `n_swaps`
         or `prune`, ``activation_probabilities_`` belong to other codes than :meth:`transform`
-        finds; what relies on them is refused until they are counted anew. Experts stay as they are.
+        finds; what relies on them is rejected until they are counted again. Experts stay as they
+        are.
 
         Parameters
         ----------

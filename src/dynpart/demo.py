@@ -87,7 +87,7 @@ def run_demo(out: str | os.PathLike[str], *, seed: int = 0) -> list[DemoRow]:
     Returns
     -------
     list of DemoRow
-        The table, for those who call this from Python.
+        The table, for calls from Python.
     """
     from rich.console import Console
 

@@ -83,7 +83,7 @@ class ExpertSummary:
     together, apart : tuple of Company
         Experts that are active in the same rows more, or less, often than by chance.
     stability : str or None
-        How often it is found again in other samples, in words; None if nobody has asked.
+        How often it is found again in bootstrap samples, in words; None if not computed.
     """
 
     expert: int
@@ -306,7 +306,7 @@ class DescribesItself:
 
     @property
     def expert_names_(self) -> list[str]:
-        """A name for every expert: what it says that is unusual, or what somebody has called it.
+        """A name for every expert: what it says that is unusual, or what the user has called it.
 
         Names come from opinions that differ most from what is usual, among the variables that the
         expert decides: "milk, hair, no eggs". Where rows are images they say where: "lower left".

@@ -68,7 +68,7 @@ class Pursuit:
 
 @dataclass(frozen=True)
 class Encoding:
-    """The parameters of a model that decide which code a row gets.
+    """The parameters of a model that decide which code per row gets.
 
     Attributes
     ----------
@@ -108,7 +108,7 @@ class Encoding:
                 )
 
     def check_prior(self, counted: Encoding) -> None:
-        """Raise ValueError if the prior is of another kind than the one asked for now."""
+        """Raise ValueError if the prior is of another kind than the one requested now."""
         if self.prior != counted.prior:
             raise ValueError(
                 f"prior={self.prior!r} was set after the prior had been learnt with "
@@ -175,7 +175,7 @@ class Encoding:
         ----------
         engine : Engine
         rows : object
-            Rows in the engine's hands.
+            Rows held by the engine.
         experts : Experts
         codes : Codes, optional
             Of the rows, found by their likelihood alone, where known.
@@ -249,7 +249,7 @@ def book_of_rows(
     ----------
     engine : Engine
     rows : object
-        `n_rows` rows in the engine's hands.
+        `n_rows` rows held by the engine.
     n_rows : int
     codes : Codes
         Of these rows.
@@ -325,10 +325,10 @@ def _amplitudes(
 
 
 def retold(rows: Rows, codes: Codes, experts: Experts, cost: Array) -> Pursuit:
-    """The codes of these rows as a story: who brings most, who most beside those, and so on.
+    """The codes of these rows in the order of activation, with the gain of each step.
 
-    Of a greedy code this is the order in which experts were activated. A refined code has none: its
-    experts are put in the order in which a greedy search among them alone would find them.
+    For a greedy code this is the order in which experts were activated. A refined code has no such
+    order: its experts are sorted as a greedy search among them would activate them.
 
     Parameters
     ----------

@@ -84,7 +84,7 @@ def all_codes(n_experts: int, fewest: int = 1, most: int | None = None) -> NDArr
 
 @dataclass(frozen=True, eq=False)
 class EveryCode:
-    """All codes that experts can form, and who owns what under each.
+    """All codes of the experts, with the owners of the variables under each.
 
     Attributes
     ----------

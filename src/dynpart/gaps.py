@@ -1,4 +1,4 @@
-"""Gaps: what a fitted model fills in where nothing was observed."""
+"""Gaps: what a fitted model fills in for missing values."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class FillsGaps:
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features)
-            NaN where nothing was observed.
+            NaN for missing values.
 
         Returns
         -------
@@ -121,7 +121,7 @@ class FillsGaps:
         return found[0] if draws is None else found
 
     def _numbers(self, X: Any) -> NDArray:
-        """The table as NumPy's numbers, NaN where nothing was observed."""
+        """The table as NumPy's numbers, NaN for missing values."""
         self._ready()
         table = to_numpy(self._checked_table(X, self._engine(X), reset=False))
         return table if table.dtype.kind == "f" else table.astype(np.float64)

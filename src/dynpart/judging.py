@@ -23,7 +23,7 @@ from dynpart.validation import check_exact, without_masks
 
 
 class JudgesTables:
-    """What a model does to turn people's tables into numbers."""
+    """What a model does to turn users' tables into numbers."""
 
     family: str
     columns: Any

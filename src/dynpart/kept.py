@@ -59,10 +59,9 @@ class KeepsExperts:
         return getattr(self, "feature_names_in_", self._known_names)
 
     def _keep_experts(self, experts: Experts) -> None:
-        """Keep these experts as they are, and show what they think in arrays nobody can write to.
+        """Store these experts, and show their opinions in read-only arrays.
 
-        Of levels that come from a file nothing is known but that they are finite, so a bound on
-        them is not kept either.
+        Levels from a file are only known to be finite, so no bound on them is stored.
         """
         family, eta = experts.family, experts.eta
         shown = {

@@ -165,7 +165,7 @@ class Survey:
         self.texts[d], self.dtypes[d] = counts, table.dtypes[d]
 
     def _check_said(self, said: Any, d: int, table: Coded, name: str) -> None:
-        """Refuse values that what was said does not allow; collect levels that are numbers."""
+        """Reject values that what was said does not allow; collect levels that are numbers."""
         values, words = table.values[:, d], table.words[d]
         if isinstance(said, tuple) or said == "categorical":
             if words is None:
@@ -323,7 +323,7 @@ def doubt_about(texts: Mapping[str, int], fields: Fields | None = None) -> Doubt
 
 
 def check_text(texts: Mapping[str, int], called: str, key: Any) -> None:
-    """Refuse a column of text that is hardly meant as levels.
+    """Reject a column of text that is hardly meant as levels.
 
     Parameters
     ----------
@@ -337,7 +337,7 @@ def check_text(texts: Mapping[str, int], called: str, key: Any) -> None:
     Raises
     ------
     ValueError
-        For dates, numbers stored as text, and texts that only tell rows apart.
+        For dates, numbers stored as text, and texts that only distinguish rows.
     """
     doubt = doubt_about(texts)
     if doubt is None:

@@ -1,4 +1,4 @@
-"""What takes long for once is said on stderr, to those who asked to be told."""
+"""Messages on stderr about rare long steps, such as compilation, if enabled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Opening: tables and sources become rows in an engine's hands, looked at once and checked."""
+"""Opening: tables and sources become rows held by an engine, looked at once and checked."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NOTHING = "X has no row with an observed value and a weight above 0"
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """Rows in an engine's hands, and what one look at all of them told.
+    """Rows held by an engine, and what one look at all of them told.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ def telling(X: Any, weight: Any = None) -> tuple[Rows, int]:
     Parameters
     ----------
     X : array of shape (n_rows, n_features)
-        Numbers, NaN where nothing was observed.
+        Numbers, NaN for missing values.
     weight : array of shape (n_rows,), optional
 
     Returns

@@ -161,7 +161,7 @@ def decisions(experts: Experts, probabilities: Array, book: CodeBook | None) -> 
 
 
 def _decisions_by_chance(experts: Experts, probabilities: Array) -> Array:
-    """How likely it is that nobody of higher expertise is active."""
+    """Probability that no expert of higher expertise is active."""
     by_rank = np.argsort(experts.ranks, axis=0, kind="stable")
     absent = (1 - np.clip(probabilities, 0, 1))[by_rank]
     alone = np.vstack([np.ones_like(absent[:1]), np.cumprod(absent, axis=0)[:-1]])

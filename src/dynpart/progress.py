@@ -1,4 +1,4 @@
-"""Progress on the terminal: a bar for those who wait, lines for those who read logs."""
+"""Progress on the terminal: a bar, or lines for logs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def fit_progress(
 
 @contextmanager
 def rows_progress(verbose: int, n_rows: int) -> Iterator[Callable[[int], None] | None]:
-    """Yield what to call with each finished number of rows; None if nobody watches."""
+    """Yield a function to call with each finished number of rows; None without a bar."""
     if not verbose:
         yield None
     else:

@@ -1,6 +1,6 @@
-"""Pursuits: how the search for a row's code begins, how often, and who guides its refinement.
+"""Pursuits: starts and number of searches for a row's code, and the background expert.
 
-Engines have the operations; what they are asked to do is decided here.
+Engines implement the operations; this module decides which ones to run.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ from dynpart.arrays import in_order
 from dynpart.engines import Engine, Experts, PursuitRule
 
 LEFT_TO_BACKGROUND = 0.1
-"""Share of the variables that a background expert owns beside a random full code."""
+"""Share of the variables that a background expert owns against a random full code."""
 FULL_CODE = 12
-"""Experts that make a code full, if no other limit is set: these, or a third of all if less."""
+"""Number of experts of a full code without another limit: this, or a third of all if less."""
 UNTIL_SETTLED = 100
-"""Rounds of exchanges that are more than any code needs before it settles."""
+"""Upper bound on the rounds of exchanges that a code needs to settle."""
 STARTS_TERMS = 1 << 15
-"""Terms (starts x experts x variables) up to which a row is pursued from several experts."""
+"""Largest number of terms (starts x experts x variables) for several starts per row."""
 
 
 def affordable_starts(n_experts: int, n_features: int) -> int:
-    """Pursuits of a row that together cost no more than one of a row of many variables.
+    """Number of starts that together cost no more than one on a row of many variables.
 
-    Small tables are where a greedy search is misled most often, and where trying every expert as
-    the first one costs nothing that anybody would notice.
+    On small tables a greedy search fails most often, and trying every expert as the first one costs
+    little.
     """
     return max(1, min(n_experts, STARTS_TERMS // (n_experts * n_features)))
 
@@ -47,7 +47,7 @@ def background_expert(experts: Experts, max_active: int) -> Experts:
 
 
 def pursue(engine: Engine, rows: Any, experts: Experts, rule: PursuitRule) -> Any:
-    """Codes of rows in an engine's hands, refined with the help of a background expert.
+    """Codes of rows held by an engine, refined with the help of a background expert.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Refitting: opinions and prior fitted once more, to all codes that rows may have.
 
 Learning takes every row by its one best code. Where codes overlap, that makes opinions too sure:
-each expert sees only the values that suit it. Where all codes can be looked at, EM goes on from
+each expert sees only the values that suit it. Where all codes can be looked at, EM continues from
 there with posteriors instead, for given levels of expertise.
 """
 
@@ -30,7 +30,7 @@ MOST_TERMS = 3e9
 """Terms (rows x codes x experts x variables) of an iteration that is still quick."""
 ITERATIONS = 20
 BETWEEN_PRIORS = 4
-"""Iterations after which the prior is fitted anew."""
+"""Iterations after which the prior is fitted again."""
 SETTLED = 1e-4
 """Nats a row by which an iteration must change the likelihood."""
 NEGLIGIBLE = 1e-3
@@ -45,7 +45,7 @@ def refit(
     Left as it is where codes are chosen by their likelihood alone, where opinions are no averages
     that were shrunk in the end, where they are wider than densities would be, and where there are
     fewer than two rows per expert. Where a mixture
-    was preferred to several experts a row, both are refitted and compared again.
+    was preferred to several experts per row, both are refitted and compared again.
 
     Parameters
     ----------
@@ -115,8 +115,7 @@ class Refit:
     log_base : float
         Mean log b(x), a part of it.
     n_parameters : int
-        Numbers that were fitted to the rows: opinions of experts who saw some, and those of the
-        prior.
+        Number of fitted parameters: opinions of experts with rows, and those of the prior.
     """
 
     experts: Experts

@@ -41,7 +41,7 @@ class Rows:
 
     @classmethod
     def of(cls, X: Any, family: Family, weight: Any = None) -> Self:
-        """Rows of a table of numbers, NaN where nothing was observed, for this family."""
+        """Rows of a table of numbers, NaN for missing values, for this family."""
         xp = namespace(X)
         complete = X.dtype in (xp.bool, xp.uint8) or bool(is_observed(X).all())
         return cls(family.encode(X), weight, complete)

@@ -1,8 +1,8 @@
-"""Stability: which experts are found again when rows are drawn anew. Knows what a model says.
+"""Stability: which experts are found again in bootstrap samples.
 
 Two experts of two models are compared by the rows in which they are active: that is what an expert
 is for, and it means the same in every family. Names, numbers and opinions of experts may differ
-between two fits although the same rows are told apart.
+between two fits although the same rows are distinguished.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ LEGEND: dict[str, str] = {
     "shaky": "found again in 50% to 80% of the samples",
     "by chance": "found again in fewer than half of the samples: do not rely on it",
 }
-"""Marks and what they mean. A sample has as many rows, drawn anew from the same table."""
+"""Marks and what they mean. A sample has as many rows, drawn again from the same table."""
 
 
 class JudgesStability:
@@ -124,7 +124,7 @@ class JudgesStability:
         random_state: int | np.random.RandomState | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Stability:
-        """How often each expert is found again if rows are drawn anew; kept as ``stability_``.
+        """Count how often each expert is found again in bootstrap samples; sets ``stability_``.
 
         Each sample has as many rows as `X`, drawn with replacement, and is learnt from as this
         model was, with another seed. Both models then encode the rows of `X`. An expert is found

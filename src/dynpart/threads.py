@@ -57,7 +57,7 @@ class Threads:
                     return
                 task(argument)
 
-        # Everyone takes what comes next, the caller too: nobody waits to be handed a task.
+        # Each thread, the caller included, takes the next task when it is free.
         n_helpers = min(self.n_threads, len(arguments)) - 1
         helpers = [self._pool.submit(work) for _ in range(n_helpers)]
         try:

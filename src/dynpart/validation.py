@@ -60,7 +60,7 @@ def check_count(name: str, value: Any) -> None:
 
 
 def check_fitted_number(n_experts: int | str, n_fitted: int) -> None:
-    """Raise ValueError if another number of experts is asked for than was learnt."""
+    """Raise ValueError if another number of experts is requested than was learnt."""
     if n_experts not in (n_fitted, "auto"):
         raise ValueError(
             f"n_experts={n_experts} was set after {n_fitted} experts were learnt: fit the model "
@@ -72,7 +72,7 @@ def check_fitted_number(n_experts: int | str, n_fitted: int) -> None:
 
 
 def check_with_autoregressive(amplitude: str | None, criterion: str) -> None:
-    """Raise ValueError if experts that know earlier values are to do what they cannot."""
+    """Raise ValueError if autoregressive experts are to do what they cannot."""
     if amplitude is not None:
         raise ValueError(
             f"amplitude={amplitude!r} and autoregressive cannot be combined: use amplitude=None or "

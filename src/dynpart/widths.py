@@ -163,7 +163,7 @@ def with_widths(
     experts : Experts
         Those of :func:`separated`.
     rows : object
-        `n_rows` rows in the engine's hands.
+        `n_rows` rows held by the engine.
     n_rows : int
     codes : Codes
         Of these rows.

@@ -91,7 +91,7 @@ def test_a_label_that_stands_twice_is_refused(folder, tmp_path):
     assert "2 rows" in result.stderr
     np.save(tmp_path / "x.npy", make_pairs(3))
     result = run("explain", folder / "m.dynpart", tmp_path / "x.npy", "--label", "wood", status=2)
-    assert "have none" in result.stderr
+    assert "this table has none" in result.stderr
 
 
 def test_fit_takes_labels_from_any_column(tmp_path):

@@ -259,7 +259,7 @@ def test_other_data_have_the_other_document(data, tmp_path, monkeypatch):
 def test_what_the_command_cannot_do_is_an_error(data, tmp_path):
     with pytest.raises(ValueError, match="holds no results for nltcs"):
         compare(["density-nltcs"], tmp_path, [0], kept_only=True)
-    with pytest.raises(ValueError, match="--validation is not for density sets"):
+    with pytest.raises(ValueError, match="--validation does not apply to density sets"):
         compare(["density-nltcs"], tmp_path, [0], split="validation")
     with pytest.raises(ValueError, match=r"--data must be one of .*density-nltcs"):
         compare(["density-zoo"], tmp_path, [0])

@@ -151,7 +151,7 @@ class Autoencoder(Baseline):
 
 
 def require_torch(who: str = "the autoencoder"):  # type: ignore[no-untyped-def]
-    """Import torch, or say in one line who needs it and how to get it."""
+    """Import torch, or raise an error that names what needs it and how to install it."""
     try:
         import torch
     except ImportError:

@@ -328,7 +328,7 @@ def _read_valid(
 
 
 def _check_memory(n_experts: int, table: Table) -> None:
-    """Refuse a model that would not fit: opinions, expertise, and sums for both."""
+    """Reject a model that would not fit: opinions, expertise, and sums for both."""
     from dynpart.tables.limits import check_room
 
     n_features = table.values.shape[1]
@@ -345,7 +345,7 @@ def _learn(
     checkpoint: Path,
     resume: bool,
 ) -> None:
-    """Fit, and say how to go on if it is interrupted."""
+    """Fit, and say how to continue if it is interrupted."""
     from dynpart.cli._shared import say, warnings_in_words
 
     if resume and checkpoint.exists():

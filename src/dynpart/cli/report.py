@@ -102,7 +102,7 @@ def command(
 
 
 def _column(table: Table, name: str, source: str) -> list[Any]:
-    """The values of a column: numbers, or texts; None where nothing was observed."""
+    """The values of a column: numbers, or texts; None for missing values."""
     import numpy as np
 
     from dynpart.tables import TableError

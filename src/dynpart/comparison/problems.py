@@ -1,4 +1,4 @@
-"""Problems: data sets with their splits and the sizes of model asked for. Knows `datasets`."""
+"""Problems: data sets with their splits and the sizes of model requested. Knows `datasets`."""
 
 from __future__ import annotations
 

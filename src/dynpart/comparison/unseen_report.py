@@ -67,7 +67,7 @@ def unseen_table(results: Sequence[UnseenResult]) -> tuple[list[str], list[list[
 
 
 def unseen_findings(results: Sequence[UnseenResult]) -> list[str]:
-    """Plain sentences on one table: who finds unseen rows more probable than ours does.
+    """Plain sentences on one table: methods with a higher log-likelihood than ours.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Where a published file is: in a folder the user names, or downloaded and verified. Reads none."""
+"""Find a published file: in the user's folder, or by a verified download. Reads no file."""
 
 import hashlib
 import os
@@ -59,7 +59,7 @@ def download(title: str, remote: RemoteFile) -> Path:
 
     A file that is in the cache and has the right checksum is returned without any connection.
     """
-    # pooch brings requests with it: too slow to import for those who have the files.
+    # pooch imports requests, which is slow and not needed if the files are present.
     import pooch
     from requests.exceptions import RequestException
 
@@ -88,7 +88,7 @@ def download(title: str, remote: RemoteFile) -> Path:
 
 
 def verify(path: Path, remote: RemoteFile) -> None:
-    """Refuse a local file that is not, byte by byte, the published one."""
+    """Raise an error if a local file differs from the published one."""
     algorithm, expected = remote.checksum.split(":")
     with path.open("rb") as stream:
         found = hashlib.file_digest(stream, algorithm).hexdigest()

@@ -1,4 +1,4 @@
-"""Which known factors of a synthetic data set did the experts find? Knows only `synthetic`."""
+"""Which known factors of a synthetic data set the experts found. Imports only `synthetic`."""
 
 import math
 
@@ -11,7 +11,7 @@ from dynpart.datasets.synthetic import bar_templates
 def pairs_recovered(
     means: ArrayLike, *, tol: float = 0.1, rest_tol: float = 0.2
 ) -> NDArray[np.bool_]:
-    """Tell which factor levels of :func:`make_pairs` have an expert of their own.
+    """Find the factor levels of :func:`make_pairs` that have their own expert.
 
     A level is found if some expert is within `tol` of it on its pair, and within `rest_tol` of
     1/2 on all other variables.
@@ -58,11 +58,11 @@ def pairs_recovered(
 
 
 def bars_recovered(means: ArrayLike, owners: ArrayLike) -> NDArray[np.bool_]:
-    """Tell which bars of :func:`make_bars` have an expert of their own.
+    """Find the bars of :func:`make_bars` that have their own expert.
 
-    A bar is found if the pixels that some expert calls on (a mean above 1/2), among those it
-    ever owns, are exactly the bar. Opinions on pixels that an expert never owns have no
-    influence on any composition, so they do not count.
+    A bar is found if, among the pixels that some expert ever owns, those with a mean above 1/2 are
+    exactly the bar. Opinions about pixels that an expert never owns do not affect any composition
+    and are ignored.
 
     Parameters
     ----------

@@ -134,7 +134,7 @@ def make_bars(
 
 
 def _check_count(name: str, value: int, least: int = 1) -> None:
-    """Refuse what is not a whole number of at least ``least``, naming the argument."""
+    """Raise an error that names the argument unless it is an integer of at least ``least``."""
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not whole or value < least or not math.isfinite(value):
         raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")

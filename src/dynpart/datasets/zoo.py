@@ -1,4 +1,4 @@
-"""The zoo: a small table of animals and their traits, which comes with the package."""
+"""The zoo: a small table of animals and their traits, included in the package."""
 
 import csv
 import os
@@ -24,9 +24,9 @@ class TableDataset:
     feature_names : tuple of str
     row_names : tuple of str
     kinds : dict of str to str
-        Columns whose kind cannot be told from their values: ``columns=`` of the model.
+        Kinds of columns that cannot be detected from their values: ``columns=`` of the model.
     classes : tuple of str
-        A class per row, which is no variable.
+        The class of each row, which is not a variable.
 
     Examples
     --------
@@ -67,8 +67,8 @@ def load_zoo() -> TableDataset:
     Returns
     -------
     TableDataset
-        `data` is uint8, of shape (101, 16); `classes` are mammal, bird, fish and so on. Legs are a
-        category: that a spider has eight of them does not make it twice a cow.
+        `data` is uint8, of shape (101, 16); `classes` are mammal, bird, fish and so on. The number
+        of legs is categorical, because it is not a measurement on a scale.
 
     Notes
     -----

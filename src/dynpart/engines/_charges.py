@@ -1,8 +1,8 @@
-"""What a code is charged for: activation costs and, under a prior, log P(h) of its type.
+"""Charges of a code: activation costs and, under a prior, log P(h) of its type.
 
-The prior's part is a polynomial in the bits: within a type, being active costs an expert the less,
-the more its active neighbours in the tree favour it. So a pursuit knows what every single change
-costs from a row of numbers, which changes at the neighbours of whoever comes or goes.
+The prior's part is a polynomial in the bits: within a type, the cost of an expert depends on its
+active neighbours in the tree. So the costs of all single changes are one array per row, which
+changes only at the neighbours of an added or removed expert.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Charges:
-    """The part of a pursuit's objective that the row has no say in.
+    """The part of a pursuit's objective that does not depend on the row's values.
 
-    The last column of the arrays stands for nobody, who costs nothing: index -1 finds it, which
-    pads codes, and so does n_experts, the number of a background expert.
+    The last column of the arrays stands for no expert and costs nothing. Index -1, which pads
+    codes, refers to it, and so does n_experts, the index of a background expert.
 
     Attributes
     ----------
     constant : ndarray of shape (n_types,)
-        What the objective has of the empty code.
+        Value of the objective for the empty code.
     cost : ndarray of shape (n_types, n_experts + 1)
-        Nats for being active while nobody else is.
+        Cost in nats of an expert that is active alone.
     parent : ndarray of shape (n_types, n_experts + 1), integers
         Neighbour in the type's tree, n_experts for an expert without.
     bond : ndarray of shape (n_types, n_experts + 1)
@@ -108,7 +108,7 @@ class Charges:
         return self.constant + (saved - self.cost.T[order]).sum(axis=1)
 
     def _active(self, order: Any) -> tuple[Any, Any]:
-        """Numbers of rows, as a column, and flags of active experts; nobody never is."""
+        """Indices of rows, as a column, and flags of active experts; padding is never active."""
         xp = namespace(order)
         where = {} if xp is np else {"device": order.device}
         rows = xp.arange(len(order), **where)[:, None]

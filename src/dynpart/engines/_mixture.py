@@ -102,7 +102,7 @@ def mixture_scores(T: Array, observed: Array, experts: Experts) -> Array:
     Parameters
     ----------
     T : array of shape (n_statistics, n_rows, n_features)
-        Statistics, 0 where nothing was observed.
+        Statistics, 0 for missing values.
     observed : array of shape (n_rows, n_features)
         1 where a value was observed, 0 elsewhere.
     experts : Experts

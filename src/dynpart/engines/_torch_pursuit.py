@@ -1,8 +1,8 @@
-"""Likelihood matching pursuit on tensors: who decides, apart from who computes the gains.
+"""Likelihood matching pursuit on tensors: decisions, separate from the computation of gains.
 
-The decisions are written once. Gains come from a *score*: here the plain one, dense and in double
-precision, that runs on any device and stands in for the kernels of ``_triton_pursuit`` where they
-cannot run.
+The decisions are implemented once. Gains come from a *score*: here the plain one, dense and in
+double precision, which runs on any device and replaces the kernels of ``_triton_pursuit`` where
+they cannot run.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def greedy(score: Score, rule: PursuitRule, place: int = 0) -> Tensor:
 
 
 def beyond(gains: Tensor, costs: Tensor) -> Tensor:
-    """What experts gain beyond their costs; nobody can pay for a background expert."""
+    """Gains of experts minus their costs; a background expert is never chosen."""
     n_more = gains.shape[1] - costs.shape[1]
     return gains - torch.nn.functional.pad(costs, (0, n_more), value=torch.inf)
 
@@ -338,7 +338,7 @@ class PlainSmoothed:
 
 
 def order_of_nobody(x: Tensor) -> Tensor:
-    """Codes of rows in which nobody is active."""
+    """Codes of rows without any active expert."""
     return torch.full((len(x), 1), -1, device=x.device)
 
 
@@ -351,7 +351,7 @@ def levels(experts: Experts) -> Any:
 def log_densities(x: Tensor, experts: Experts) -> Tensor:
     """Log P_k(x(d)) of every row, expert and variable, shape (n_rows, n_experts, n_features).
 
-    Without b(x), which is the same for all experts; zero where nothing was observed.
+    Without b(x), which is the same for all experts; zero for missing values.
     """
     if experts.autoregression is not None:
         return torch.as_tensor(log_densities_given(x, experts))

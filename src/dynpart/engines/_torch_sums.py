@@ -61,7 +61,7 @@ def counted_rows(member: Tensor, rows: Rows) -> Tensor:
 
 
 def slot_shares(experts: Experts, order: Tensor) -> tuple[list[Tensor], list[Tensor]]:
-    """Responsibilities (n_rows, n_features) of the expert in each slot, and who that is, 0/1."""
+    """Responsibilities (n_rows, n_features) of the expert in each slot, and its index as 0/1."""
     log2_expertise = torch.as_tensor(experts.log2_expertise)
     slots = order.T
     level = [

@@ -376,7 +376,7 @@ def scores_alone(x: Tensor, tables: BinaryTables) -> Tensor:
 def _fill_gains(
     gains: Tensor, x: Tensor, tables: BinaryTables, members: Tensor, counts: Tensor, n_owners: int
 ) -> None:
-    """Gains of all experts over the first one, listed by owner; over nobody if there are none."""
+    """Gains of all experts over the first one, listed by owner; over no expert if there is none."""
     (n_rows, n_features), n_lanes, n_experts = x.shape, tables.n_lanes, len(tables.ranks)
     lanes, blocks = min(LANES, n_lanes), triton.cdiv(n_rows, ROWS)
     gains_kernel[(blocks, n_lanes // lanes, max(1, n_owners))](

@@ -33,7 +33,7 @@ SMOOTHED_TILE = 1024
 TOGETHER = 4
 """Variables that share a logarithm under the smoothed rule."""
 PATIENCE = 3
-"""Steps after which rows that have stopped are left out, and the GPU is asked whether any go on."""
+"""Steps after which stopped rows are left out and the GPU reports whether any rows continue."""
 REFINE_WARPS = 16
 """Warps that refine the code of one row."""
 REFINE_CHUNK = 2048

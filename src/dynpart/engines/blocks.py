@@ -56,8 +56,8 @@ T = TypeVar("T", bound=Addable)
 def tree_sum(parts: Iterable[T]) -> T:
     """Add parts in groups of :data:`FAN_IN`, then groups of groups, as they come.
 
-    The shape of the tree follows from the number of parts alone, so whoever adds the same parts,
-    here or spread over machines, gets the same bits. No more than a few parts are held per level.
+    The shape of the tree depends only on the number of parts, so the result is bitwise the same on
+    one machine and on several. Only a few parts per level are held at a time.
 
     Parameters
     ----------
@@ -205,7 +205,7 @@ class BlockRows:
 
         A source that can only be read from end to end is not read again for every handful of rows:
         as many evenly spaced rows as fit in :data:`POOL_BYTES` stand for all the others. Where all
-        rows fit, these are the rows asked for.
+        rows fit, these are the rows requested.
         """
         if self.by_index:
             return self.rows_at(indices)

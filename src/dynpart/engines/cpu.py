@@ -74,7 +74,7 @@ MOST_LEVEL_TERMS = 1 << 26
 SUM_ROWS = 1 << 13
 """Rows per block of sums; the blocks' sums are added in order."""
 PULLED_ROWS = 256
-"""Rows whose composition is kept at hand while their family is asked for the pull."""
+"""Rows per call of the family's `pull`, whose composition is kept in memory."""
 SUM_BYTES = 1 << 26
 """Memory for the sums of blocks, if one block does not need more."""
 
@@ -311,7 +311,7 @@ def _prepared(rows: Rows, experts: Experts, threads: Threads) -> NDArray:
 
 
 def _writeable(array: NDArray) -> NDArray:
-    """The array, or a copy if it is read-only: Numba would compile all kernels anew for that."""
+    """The array, or a copy if it is read-only: Numba would compile all kernels again for that."""
     return array if array.flags.writeable else array.copy()
 
 
@@ -410,7 +410,7 @@ def _offset_pursuit(experts: Experts, rule: PursuitRule) -> Run:
 
 
 def _opinion_derivatives(experts: Experts) -> Callable:
-    """The kernel of both derivatives by an opinion: the family itself is asked for the pull."""
+    """Both derivatives with respect to an opinion, with the family's own `pull`."""
     family, eta = experts.family, experts.eta
 
     def kernel(

@@ -78,7 +78,7 @@ def on_one_thread(engine: Engine) -> Engine:
 def lazily(
     X: DaskArray, task: Callable[[NDArray], NDArray], dtype: Any, n_columns: int | None = None
 ) -> DaskArray:
-    """A Dask array of what `task` makes of each chunk, computed when asked for.
+    """A Dask array of what `task` makes of each chunk, computed when requested.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ class DaskEngine(NumpyEngine):
     Notes
     -----
     For the same blocks and the same `inner`, results equal those of
-    :class:`~dynpart.engines.blocks.BlocksEngine` to the last bit, whichever worker computes what,
+    :class:`~dynpart.engines.blocks.BlocksEngine` bitwise, whichever worker computes what,
     as long as all workers have the same kind of processor and the same libraries.
     """
 
@@ -333,11 +333,11 @@ class DaskEngine(NumpyEngine):
         return futures
 
     def gather(self, futures: list[Future]) -> list[Any]:
-        """Results of futures; if there are none, all that the engine asked for is let go.
+        """Results of futures; on an error, all futures of the engine are released.
 
-        Chunks have the keys that their array gave them. While anybody asks for a key that failed,
-        or for what was to be made of it, the cluster answers with the error it remembers; and
-        whoever looks into an exception still holds the futures of the fit that failed.
+        Chunks have the keys of their array. While a failed key, or a result of it, is still
+        requested, the cluster returns the stored error. An exception under inspection also keeps
+        the futures of the failed fit alive.
         """
         try:
             return self.client.gather(futures)
@@ -345,7 +345,7 @@ class DaskEngine(NumpyEngine):
             for future in list(self._made):
                 future.release()
             if self.client.status == "running":
-                # It lets go in a thread of its own: wait, lest the keys be asked for before.
+                # It lets go in a thread of its own: wait, lest the keys be requested before.
                 self.client.sync(_nothing)
             raise
 

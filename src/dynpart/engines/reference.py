@@ -149,7 +149,7 @@ def _shared_out(
 def expert_log_densities(rows: Rows, experts: Experts) -> Array:
     """Log P_k(x(d)) of every row, expert and variable, shape (n_rows, n_experts, n_features).
 
-    Without b(x), which is the same for all experts; zero where nothing was observed.
+    Without b(x), which is the same for all experts; zero for missing values.
     """
     rows, experts = without_shift(rows, experts)
     if experts.autoregression is not None:
@@ -281,11 +281,11 @@ def refined(
 ) -> NDArray[np.integer]:
     """Codes that no single addition, removal or exchange of an expert improves.
 
-    A greedy code is misled by its first expert, who had to explain the whole row alone, and often
-    no single change leads away from it. So a background expert joins for a while, whom nobody has
-    to pay: variables of which the code's experts know little fall to it, and better ones are found
-    for the third of the experts that then earn least. It leaves, and the code settles. Where that
-    ends worse than the greedy code, the greedy code itself settles instead.
+    The first expert of a greedy code is chosen for the whole row and is often wrong, and often no
+    single change corrects it. So a background expert without a cost is added: it owns the variables
+    for which the code's experts have little expertise, and the third of the experts with the
+    smallest contribution are replaced by better ones. Then it is removed, and the code settles. If
+    the result is worse than the greedy code, the greedy code settles instead.
 
     Parameters
     ----------

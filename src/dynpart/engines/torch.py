@@ -1,7 +1,7 @@
 """The torch engine: the same three operations on tensors, on a GPU by kernels of our own.
 
 Rows on the device are worked on where they are; NumPy rows are streamed to it in chunks. Results
-stay on the device, and learning goes on there.
+stay on the device, and learning continues there.
 """
 
 from __future__ import annotations

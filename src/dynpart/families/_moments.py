@@ -155,7 +155,7 @@ def column_moments(X: NDArray, weight: NDArray | None = None) -> ColumnMoments:
     Parameters
     ----------
     X : array of shape (n_rows, n_features)
-        At least one row; NaN where nothing was observed. Never copied as a whole.
+        At least one row; NaN for missing values. Never copied as a whole.
     weight : array of shape (n_rows,), optional
         How many rows each row stands for.
 

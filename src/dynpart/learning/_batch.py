@@ -69,7 +69,7 @@ def learn(
     step : Step
     before : Experts
     batches : iterable of object
-        Rows in the engine's hands.
+        Rows held by the engine.
     n_rows : float
         Of all batches, each row counted as often as it weighs.
     memory : Memory

@@ -1,4 +1,4 @@
-"""Contests: where an estimate is too close to call, rows held back decide."""
+"""Contests: if an estimate is too close, held-back rows decide between two models."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 FEWEST_ROWS = 2000
-"""With fewer, a fifth of the rows decides nothing."""
+"""Minimum number of rows for such a decision."""
 
 
 def mixture_wins(
     task: Task, plan: Plan, rule: PursuitRule, seed: int, learn: Callable[[Task], Fit]
 ) -> bool:
-    """Whether a mixture describes rows that neither has seen clearly more shortly.
+    """Whether a mixture describes held-back rows in clearly fewer bits.
 
-    Leaving rows out of opinions does not undo what they taught about expertise, so several experts
-    a row look better than they are. Here both are learnt from four fifths of the rows.
+    Leaving rows out of opinions does not remove their effect on expertise, so the estimate favours
+    several experts per row. Here both models are learnt from 80% of the rows.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def mixture_wins(
         How rows will be encoded.
     seed : int
     learn : callable
-        Task -> Fit, several experts a row.
+        Task -> Fit, several experts per row.
 
     Returns
     -------

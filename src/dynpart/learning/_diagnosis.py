@@ -1,4 +1,4 @@
-"""Diagnosis: what can be seen to have gone wrong in a fit, with advice."""
+"""Diagnosis: signs that a fit went wrong, with advice."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from dynpart.learning._restarts import COUNTED_ROWS
 from dynpart.learning._unseen import Unseen
 
 SATURATED = 0.5
-"""Share of levels of expertise at their upper bound that is too much."""
+"""Share of levels of expertise at their upper bound that causes a warning."""
 DEAD = 0.25
-"""Share of experts without use that is worth a word."""
+"""Share of idle experts that causes a warning."""
 CLEARLY = 2.0
-"""Standard errors by which independent columns must be better to be worth a word."""
+"""Standard errors by which independent columns must be better to cause a warning."""
 
 
 def complaints(
@@ -39,7 +39,7 @@ def complaints(
     history : tuple of IterationRecord
     max_active : int
     unseen : Unseen, optional
-        How well unseen rows would be described, where that is known.
+        Estimated scores of unseen rows, if known.
     several_trials : bool, default=False
         Whether searches with several active experts were tried, and this one was the shortest
         description: then rows that have one expert each are no failure.

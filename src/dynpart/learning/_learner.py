@@ -1,4 +1,4 @@
-"""The learner: asks an engine for sums, updates experts, logs the objective. It sees no row."""
+"""The learner: gets sums from an engine, updates experts, logs the objective. It sees no row."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dynpart.pursuits import UNTIL_SETTLED, pursue
 
 
 class RunLog(Protocol):
-    """Remembers where every run of the learner stands, so that a fit can go on another day."""
+    """Stores the state of every run of the learner, so that an interrupted fit can continue."""
 
     def begin(self, start: LearnerState) -> LearnerState:
         """Where the next run stands: `start`, unless an earlier process came further."""
@@ -38,7 +38,7 @@ def run(
     journal: RunLog | None,
     report: Callable[[IterationRecord], None] | None = None,
 ) -> LearnerState:
-    """Go through all steps, noting and reporting each iteration; return where that ends."""
+    """Run all steps, log and report each iteration, and return the final state."""
     state = start if journal is None else journal.begin(start)
     if report is not None:
         for record in state.records()[len(start.history) :]:
@@ -64,8 +64,8 @@ def iterate(
     """Go through the steps that `state` has not seen yet, yielding the state after each.
 
     Iteration t draws its rows from a generator seeded by (`seed`, t) alone, so a run that was
-    stopped goes on exactly as if it had not been. If records may stay `unread`, a GPU is not asked
-    for their numbers before it has gone through all rows.
+    stopped continues exactly as if it had not been. If records may stay `unread`, a GPU is not
+    asked for their numbers before it has gone through all rows.
     """
     rows = None
     while (t := _next_step(state, steps, task.tol)) is not None:
@@ -88,7 +88,7 @@ def current_prior(task: Task, experts: Experts, rows: Any) -> CodePrior:
 
 
 def prior_of(codes: Any, n_experts: int, most_types: int) -> CodePrior:
-    """The prior of codes in an engine's hands."""
+    """The prior fitted to codes held by an engine."""
     weight = None if codes.weight is None else to_numpy(codes.weight)
     return fit_prior(to_numpy(codes.active(n_experts)), weight, most_types)
 
@@ -128,7 +128,7 @@ def learn_once(
     state : LearnerState
     step : Step
     batches : iterable of object
-        Rows in the engine's hands.
+        Rows held by the engine.
     n_rows : float
         Of all batches.
     memory : Memory
@@ -186,7 +186,7 @@ def _next_step(state: LearnerState, steps: list[Step], tol: float) -> int | None
 
 
 def _settled(record: IterationRecord, tol: float) -> bool:
-    """Whether all rows were looked at, after the search, and nothing moved."""
+    """Whether an iteration over all rows after the search changed nothing."""
     step = record.step
     return not step.search and step.n_rows is None and record.opinion_change < tol
 

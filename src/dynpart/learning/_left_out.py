@@ -1,4 +1,4 @@
-"""Rows that are left out of a fit, to see how well it describes what it has not seen."""
+"""Rows left out of a fit, to score it on unseen rows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class LeftOut:
     amount: Array | None
 
     def taken(self, engine: Engine, rows: Any) -> Any:
-        """These of some rows in the engine's hands."""
+        """These of some rows held by the engine."""
         part = engine.take(rows, self.indices)
         return part if self.amount is None else part.weighing(like(self.amount, part.values))
 

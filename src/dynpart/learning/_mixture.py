@@ -1,7 +1,7 @@
-"""One expert a row: the mixture within reach of every model, learnt by EM and kept if it is better.
+"""One expert per row: a mixture, learnt by EM and kept if it describes rows better.
 
-A mixture is a dynamic partition model whose rows have one active expert each. Where rows have no
-parts it describes them in fewer bits than several experts a row do, so it is always tried.
+A mixture is a dynamic partition model with one active expert per row. If rows have no parts it
+needs fewer bits than several experts per row, so it is always tried.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ MOST_ITERATIONS = 60
 SETTLED = 1e-4
 """Nats a row that an iteration must gain to be followed by another."""
 SHARPNESS = 1.3
-"""Power of the probabilities by which rows are shared out in the last iterations."""
+"""Power of the posterior probabilities in the last iterations."""
 SHARP_ITERATIONS = 20
 
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """Experts of which one explains a whole row.
+    """Experts of which exactly one explains each row.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class Mixture:
     log_joint: float
 
     def total_log_density(self, engine: Engine, rows: Any) -> float:
-        """The sum of log P(x) over rows in the engine's hands."""
+        """The sum of log P(x) over rows held by the engine."""
         return float(engine.mixture_sums(rows, self.experts, self.log_weight).log_likelihood)
 
     def log_densities(self, rows: Any) -> Array:
@@ -87,10 +87,10 @@ def learn_mixture(task: Task, plan: Plan, rows: Any, enough: float, seed: int) -
     task : Task
     plan : Plan
     rows : object
-        Some rows in the engine's hands.
+        Some rows held by the engine.
     enough : float
-        Mean log-likelihood, in nats a row, that the mixture must have on these rows, to which it
-        was fitted, to be worth going on.
+        Mean log-likelihood, in nats per row, that the mixture must have on these rows, to which it
+        was fitted, to be worth continuing.
     seed : int
 
     Returns
@@ -105,7 +105,7 @@ def learn_mixture(task: Task, plan: Plan, rows: Any, enough: float, seed: int) -
 
 
 def allows_mixture(task: Task, plan: Plan) -> bool:
-    """Whether one expert a row is an answer to what was asked for, and rows are enough for it."""
+    """Whether the settings allow one expert per row, and there are enough rows for it."""
     allowed = task.min_active == 1 and getattr(plan, "min_active", None) is None
     special = task.newton or task.amplitude is not None or task.neighbours is not None
     return allowed and not special and 2 <= task.n_experts <= task.n_rows / 2
@@ -117,7 +117,7 @@ def fit_mixture(task: Task, plan: Plan, seed: int) -> Mixture:
 
 
 def mixture_without(task: Task, plan: Plan, left_out: Any, seed: int) -> Mixture:
-    """The mixture of all rows but some, which are in the engine's hands, learnt afresh."""
+    """The mixture of all rows but some, which are held by the engine, learnt again."""
     start = _start(task, plan, seed)
     own = task.engine.mixture_sums(left_out, start.experts, start.log_weight).sums
     usual, _ = task.moments_without(own.statistics.sum(axis=1), own.weight.sum(axis=0))
@@ -135,11 +135,10 @@ def _start(task: Task, plan: Plan, seed: int) -> Mixture:
 def _learnt(
     task: Task, plan: Plan, start: Mixture, population: Array, left_out: Any = None
 ) -> Mixture:
-    """EM on all rows but those left out, and on with sharper shares where codes are too dear.
+    """EM on all rows except those left out, with sharper posteriors if codes cost too much.
 
-    Components may overlap: then no single one of them is probable given the row. Its code may even
-    cost more than telling the row column by column. Where rows go more wholly to their likeliest
-    component, overlaps vanish.
+    If components overlap, none of them is probable given the row, and its code may even cost more
+    than independent columns. Sharper posteriors remove the overlap.
     """
 
     def em(begun: Mixture, n_iter: int, sharpness: float) -> tuple[Mixture, ResponsibilitySums]:
@@ -169,7 +168,7 @@ def _em(
     left_out: Any = None,
     sharpness: float = 1.0,
 ) -> tuple[Mixture, ResponsibilitySums]:
-    """So many iterations, or fewer where nothing moves; rows that are left out are among `rows`."""
+    """At most `n_iter` iterations, or fewer if nothing changes; left-out rows are among `rows`."""
     engine, experts, log_weight = task.engine, start.experts, start.log_weight
     xp, before = namespace(experts.eta), -np.inf
     for _ in range(n_iter):
@@ -191,7 +190,7 @@ def _em(
 def _settled(
     found: Mixture, sums: ResponsibilitySums, population: Array, epsilon: float
 ) -> Mixture:
-    """With opinions shrunk as those of a fit are, of experts who are equally heard."""
+    """The mixture with opinions shrunk as in a fit, with equal expertise."""
     told = sums.weight, sums.statistics
     family = found.experts.family.settled(*told)
     eta = family.update(*told, population, epsilon)

@@ -1,4 +1,4 @@
-"""Newton's method for opinions (appendix B), with both of the appendix's remedies."""
+"""Newton's method for opinions (appendix B), with both safeguards of the appendix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The objective the paper left unstated: how well, and at what cost, codes describe the data."""
+"""The objective, which the paper does not state: the description length of the data."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dynpart.prior import ALWAYS, mean_log_prior
 Array = NDArray[np.float64]
 
 AS_SHORT = 0.01
-"""Share of the shortest description by which others may be longer and count as equally short."""
+"""Relative difference up to which descriptions count as equally short."""
 
 
 def activation_probabilities(summary: CodeSummary) -> Array:
@@ -52,13 +52,13 @@ def penalised_objective(
 
 @dataclass(frozen=True)
 class Description:
-    """How shortly experts describe rows: what decides among searches and among fits.
+    """Description length of rows, which decides among searches and among fits.
 
     Attributes
     ----------
     joint : float
         Mean of the penalised conditional likelihood and of log P(h) of codes that are held back
-        from the prior, in nats a row. A prior that knows which experts go together can represent
+        from the prior, in nats per row. A prior that knows which experts go together can represent
         the truth, so the shortest description is the true one.
     penalised : float
         The first part of it.
@@ -69,7 +69,7 @@ class Description:
 
     @property
     def log_prior(self) -> float:
-        """Mean log P(h), in nats a row."""
+        """Mean log P(h), in nats per row."""
         return self.joint - self.penalised
 
     @classmethod
@@ -86,9 +86,9 @@ class Description:
 
 
 def shortest(descriptions: Sequence[Description]) -> int:
-    """Which description is the shortest; of those that are about as short, the likeliest rows.
+    """The shortest description; among equally short ones, that with the highest likelihood.
 
-    A factor of two levels is told by two experts, or by one and its absence, in as many bits.
+    A factor with two levels takes as many bits with two experts as with one and its absence.
     """
     most = max(one.joint for one in descriptions)
     good = [i for i, one in enumerate(descriptions) if one.joint >= most - AS_SHORT * abs(most)]

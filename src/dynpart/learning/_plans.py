@@ -308,7 +308,7 @@ class Annealed:
     n_batches_alone: ClassVar[int] = 8
     """The same where there are no trials: what is not spent on others is spent on this search.
 
-    A search of few iterations, which is asked for to be quick, has fewer.
+    A search of few iterations, which is requested to be quick, has fewer.
     """
     memory_alone: ClassVar[float] = 0.3
     """Weight of earlier batches in such a search."""

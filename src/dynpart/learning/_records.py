@@ -1,4 +1,4 @@
-"""The log of learning: what each iteration did, and where a run of the learner stands."""
+"""The log of learning: a record per iteration, and the state of a run."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class IterationRecord:
         Mean absolute change of the experts' means, in standard deviations of the data, and of
         log2 expertise.
     step : Step
-        What the plan asked for.
+        What the plan requested.
     shrinkage : float
         Of the opinions, beyond what always happens in the end; see `Family.shrunk`.
     """
@@ -105,7 +105,7 @@ class UnreadRecord:
 
 @dataclass(frozen=True, eq=False)
 class LearnerState:
-    """Where a run of the learner stands: all it takes to go on from here, to the last bit.
+    """State of a run of the learner, from which it can continue bitwise.
 
     Attributes
     ----------

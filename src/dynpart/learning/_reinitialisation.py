@@ -1,4 +1,4 @@
-"""Re-initialisation: idle experts become copies of those that have too much to explain."""
+"""Re-initialisation: idle experts become perturbed copies of experts with a bad fit."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ COMPARED_AFTER = 3
 
 
 def idle_experts(usage: NDArray[np.int64]) -> NDArray[np.intp]:
-    """Experts that are hardly ever active: dead ones, and ones that others made redundant."""
+    """Experts that are hardly ever active."""
     return np.flatnonzero(usage < IDLE * usage.mean())
 
 
 def reinitialise(
     task: Task, plan: Plan, state: LearnerState, step: Step, rows: Any, n_rows: int, seed: int
 ) -> LearnerState:
-    """Give idle experts the opinions of overburdened ones; keep that only if it explains more.
+    """Replace idle experts by copies of badly fitting ones; keep the change if it helps.
 
     Each idle expert becomes a disturbed copy of one of the experts under which the rows are least
     likely, so that the two can divide its work. Old and new experts then learn from the same rows
@@ -47,7 +47,7 @@ def reinitialise(
     step : Step
         What these iterations do, but for the rows.
     rows : object
-        `n_rows` rows in the engine's hands, to learn from and to judge by.
+        `n_rows` rows held by the engine, to learn from and to judge by.
     n_rows, seed : int
 
     Returns

@@ -1,4 +1,4 @@
-"""Restarts: several runs of the learner, of which the best explanation is kept."""
+"""Restarts: several runs of the learner; the shortest description is kept."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from dynpart.prior import CodePrior
 from dynpart.pursuits import pursue
 
 COUNTED_ROWS = 20_000
-"""Rows that tell how often experts are active: one in a hundred is then known within a tenth."""
+"""Rows on which activations are counted: a frequency of 1% then has an error of about 10%."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +35,7 @@ class Fit:
     ----------
     experts : Experts
     rows : object
-        Rows in the engine's hands: all of them, or as many as tell how often experts are active.
+        Rows held by the engine: all of them, or as many as tell how often experts are active.
     n_rows : int
         How many these are.
     codes : Codes
@@ -49,7 +49,7 @@ class Fit:
     prior : CodePrior or None
         The prior over codes, where it was learnt with the experts.
     several : Fit or None
-        The fit with several experts a row that a mixture was preferred to.
+        The fit with several experts per row that a mixture was preferred to.
     """
 
     experts: Experts
@@ -76,7 +76,7 @@ def fit_experts(
 ) -> Fit:
     """Learn `n_init` times from different starts and keep the shortest description.
 
-    The plan may allow a mixture, one expert a row, as an alternative. It is kept if it describes
+    The plan may allow a mixture, one expert per row, as an alternative. It is kept if it describes
     rows that are left out in fewer nats; where that is close, both are learnt without some rows.
 
     Parameters
@@ -122,7 +122,7 @@ def fit_experts(
 def _mixture(task: Task, plan: Plan, fit: Fit, seed: int) -> Mixture | None:
     """The mixture of as many components, unless these experts are clearly better.
 
-    There is none where rows are too few to leave some out, or where more was asked for.
+    There is none where rows are too few to leave some out, or where more was requested.
     """
     if not allows_mixture(task, plan):
         return None

@@ -1,4 +1,4 @@
-"""Rows to learn from and rows to judge by. Hands rows on, never looks into them."""
+"""Splits into rows for learning and held-back rows. Passes rows on without reading them."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from dynpart.rows import Rows
 Array = NDArray[np.float64]
 
 HELD_BACK = 5
-"""One row in so many is held back."""
+"""One row in this many is held back."""
 FEWEST_HELD_BACK = 40
-"""With fewer held back, rows take turns: each is held back once."""
+"""With fewer held-back rows, cross-validation is used: each row is held back once."""
 MOST_ROWS = 20_000
-"""Rows that are looked at; of more, so many are drawn."""
+"""Maximum number of rows; of more, this many are drawn."""
 MOST_VALUES = 1 << 24
 """Values of these rows, so that they fit in memory."""
 

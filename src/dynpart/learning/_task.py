@@ -24,7 +24,7 @@ EXACT = 2**53
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What is learnt from: rows in an engine's hands, what is known of them, and the limits.
+    """What is learnt from: rows held by an engine, what is known of them, and the limits.
 
     Plans read its numbers; see :class:`dynpart.learning.Sizes`.
 
@@ -113,7 +113,7 @@ class Task:
         return xp.where(left > TINY**0.5, others, self.population), kept
 
     def draw(self, rng: np.random.Generator, n_rows: int, *, replace: bool) -> Any:
-        """So many rows drawn at random, in the engine's hands.
+        """So many rows drawn at random, held by the engine.
 
         Without replacement these are all rows if there are no more. A row that weighs w is drawn
         as w equal rows would be.

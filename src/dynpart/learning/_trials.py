@@ -1,4 +1,4 @@
-"""Trial searches with different minimum numbers of active experts, of which the best goes on.
+"""Trial searches with different minimum numbers of active experts, of which the best continues.
 
 Which minimum is right depends on how many parts a row has. No rule knows that beforehand, but the
 description length of some rows tells it afterwards.
@@ -57,7 +57,7 @@ class Adaptation:
         Rows on which trials were compared; 0 where there was one search only.
     trials : tuple of Trial
     mixture : bool
-        Whether one expert a row, a mixture, described rows left out more shortly than the experts
+        Whether one expert per row, a mixture, described rows left out more shortly than the experts
         of the search, and took their place.
     """
 
@@ -103,7 +103,7 @@ def run_trials(
     task : Task
     plan : Plan
     rows : object
-        `n_rows` rows in the engine's hands, on which trials are compared.
+        `n_rows` rows held by the engine, on which trials are compared.
     n_rows, seed : int
     journal : RunLog or None
     report : callable or None

@@ -46,7 +46,7 @@ PRICE = 1.0
 
 @dataclass(frozen=True)
 class Unseen:
-    """What it takes to describe rows that were left out, in nats a row (log-likelihoods).
+    """What it takes to describe rows that were left out, in nats per row (log-likelihoods).
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class Unseen:
     def prefers_mixture(self, n_rows: float) -> bool:
         """Whether a mixture describes so many rows clearly more shortly.
 
-        Several experts a row tell people more, so they are kept where little is at stake.
+        Several experts per row tell people more, so they are kept where little is at stake.
         """
         return n_rows * (self.mixture - self.density) > WORTH_IT
 
@@ -105,7 +105,7 @@ def describe_unseen(
     plan : Plan
     experts : Experts
     rows : object
-        `n_coded` rows in the engine's hands.
+        `n_coded` rows held by the engine.
     n_coded : int
     codes : Codes
         How they are encoded.

@@ -75,7 +75,7 @@ def sum_neighbours(density, ranks, active, tables, log_density, activation):
 
 @in_place
 def list_code(active, is_active, seats):
-    """Take down who is active, also as a list; returns how many these are."""
+    """Store the active experts as flags and as a list; returns their number."""
     n_active = 0
     for k in range(len(active)):
         is_active[k] = active[k]

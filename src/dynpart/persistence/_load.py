@@ -17,7 +17,7 @@ def load(path: str | os.PathLike[str], *, max_bytes: int = MOST_BYTES) -> Dynami
     ----------
     path : path-like
     max_bytes : int, default=2**32
-        Larger files are refused.
+        Larger files are rejected.
 
     Returns
     -------

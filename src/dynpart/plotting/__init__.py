@@ -1,12 +1,12 @@
-"""Figures of a fitted model, on anyone's data. Each function returns a matplotlib Figure.
+"""Figures of a fitted model. Each function returns a matplotlib Figure.
 
-This room reads fitted models and rows; it learns nothing, and never touches pyplot's global
-state, so figures can be drawn in threads, servers and tests alike. Save one with
-``figure.savefig("experts.png")``; a notebook shows it when it is the last value of a cell.
+The functions read fitted models and rows. They do not use pyplot's global state, so they work in
+threads, servers and tests. Save a figure with ``figure.savefig("experts.png")``; a notebook shows
+it if it is the last value of a cell.
 
-Where rows are images, give ``image_shape=(height, width)``. Without it, rows are a table: variables
-are drawn side by side with their names, experts with theirs, each in the same colour everywhere.
-What was not observed (NaN) is marked, and a legend says so.
+If rows are images, pass ``image_shape=(height, width)``. Without it, rows are drawn as a table,
+with the names of variables and experts; an expert has the same colour in all figures. Missing
+values (NaN) are marked, and a legend explains the mark.
 """
 
 from dynpart.plotting.choices import plot_selection, plot_stability

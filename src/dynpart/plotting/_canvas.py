@@ -1,4 +1,4 @@
-"""Tiles, colours and figures: what the plotting functions share. Knows no model but its arrays."""
+"""Tiles, colours and figures, shared by the plotting functions. Uses only arrays of a model."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FRAME = (0.72, 0.75, 0.80)
 NOT_RESPONSIBLE = (0.68, 0.68, 0.68)
 """Grey of variables that an expert does not own."""
 NOT_OBSERVED = ((0.87, 0.93, 0.97), (0.55, 0.73, 0.84))
-"""Ground and stripes of variables that were not observed."""
+"""Background and stripes of missing values."""
 STRIPE = 3
 """Width of a stripe in pixels of the picture, where tiles are enlarged."""
 INK = "#22262e"
@@ -60,7 +60,7 @@ def expert_colour(k: int) -> tuple[float, float, float]:
 
 @dataclass(frozen=True)
 class Scale:
-    """How values become colours.
+    """Mapping from values to colours.
 
     Attributes
     ----------
@@ -113,7 +113,7 @@ def checked_shape(n_features: int, image_shape: tuple[int, int] | None) -> tuple
 
 
 def shape_of(model: Any, image_shape: tuple[int, int] | None) -> tuple[int, int] | None:
-    """The shape of images: given, or known to the model."""
+    """The shape of images: the argument, or the model's."""
     return model.schema_.image_shape if image_shape is None else image_shape
 
 
@@ -181,7 +181,7 @@ def mosaic(
     """Lay out tiles of shape (n_rows, n_columns, height, width, 3) with lines between them.
 
     Tiles that are not `shown`, shape (n_rows, n_columns), stay empty. Pixels that are `gaps`, shape
-    (n_rows, n_columns, height, width), were not observed and are striped.
+    (n_rows, n_columns, height, width), are missing values and are striped.
     """
     n_rows, n_columns, height, width, _ = tiles.shape
     zoom = max(1, round(48 / max(height, width)))
@@ -216,7 +216,7 @@ def _stripes(height: int, width: int, zoom: int) -> Array:
 
 
 def explain_gaps(figure: Figure, gaps: NDArray[np.bool_]) -> None:
-    """A legend for what was not observed, if there is any."""
+    """A legend for missing values, if there are any."""
     if not gaps.any():
         return
     ground, stripes = NOT_OBSERVED

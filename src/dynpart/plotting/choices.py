@@ -1,4 +1,4 @@
-"""How far a model can be trusted: the number of experts that was chosen, and their stability."""
+"""Figures of the chosen number of experts and of their stability."""
 
 from __future__ import annotations
 
@@ -22,11 +22,10 @@ LONGEST = 42
 
 
 def plot_selection(model: Any) -> Figure:
-    """Draw how the number of experts was chosen: bits of held-back rows over the number.
+    """Draw the choice of the number of experts: bits of held-back rows over the number.
 
-    The lower, the better. Bars are one standard error of the distance from the best number. The
-    lines are the baselines: independent columns, and a mixture of as many components as experts
-    were chosen.
+    Lower is better. Bars are one standard error of the difference from the best number. Lines are
+    the baselines: independent columns, and a mixture with as many components as the chosen number.
 
     Parameters
     ----------
@@ -148,7 +147,7 @@ def _level(axes: Axes, bits: float, words: str, colour: str, style: str) -> None
 
 
 def _label(stability: Any, k: int, name: str) -> str:
-    """An expert's name, and what is to be said of it."""
+    """The name of an expert with its marks."""
     short = name if len(name) <= LONGEST else f"{name[: LONGEST - 3]}..."
     signs = ["always on"] if k in stability.always_on else []
     signs += [f"as {sum(pair) - k}" for pair in stability.duplicates if k in pair]

@@ -1,4 +1,4 @@
-"""What codes say: the pursuit step by step, and reconstructions beside the data."""
+"""Figures of codes: the pursuit step by step, and reconstructions with the data."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ def plot_pursuit(
     """Draw the likelihood matching pursuit, one column per sample, top down.
 
     Each tile is the composed template after one more activation; a column ends where its
-    sample's pursuit ended, or after `max_steps`. The bottom row shows the data. Rows of a table
-    stand below each other, with names, values and a line for each expert that joins.
+    sample's pursuit ended, or after `max_steps`. The bottom row shows the data. Rows of a table are
+    drawn below each other, with names, values and a line per activated expert.
 
     Parameters
     ----------
     model : DynamicPartitionModel
         A fitted model.
     X : array-like of shape (n_rows, n_features)
-        A few samples; twenty are easy to read.
+        A few rows, for example twenty.
     image_shape : tuple of int, optional
-        (height, width) where rows are images; the model's own by default.
+        (height, width) if rows are images; by default the model's.
     max_steps : int, default=10
-        Draw at most so many steps.
+        Maximum number of steps to draw.
     cmap : str, optional
 
     Returns
@@ -112,8 +112,8 @@ def plot_reconstructions(
 ) -> Figure:
     """Draw samples in odd rows and their reconstructions below them in even rows.
 
-    Rows of a table are drawn with names and values; a frame marks a value that is not as its expert
-    says, and what the experts say stands below, each in its colour.
+    Rows of a table are drawn with names and values, and the predictions below them in the colours
+    of the experts. A frame marks a value that differs from its prediction.
 
     Parameters
     ----------
@@ -121,9 +121,9 @@ def plot_reconstructions(
         A fitted model.
     X : array-like of shape (n_rows, n_features)
     image_shape : tuple of int, optional
-        (height, width) where rows are images; the model's own by default.
+        (height, width) if rows are images; by default the model's.
     n_columns : int, optional
-        Images side by side; by default as many as make the figure about square.
+        Number of images per line; by default the figure is about square.
     cmap : str, optional
 
     Returns

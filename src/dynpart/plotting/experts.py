@@ -1,4 +1,4 @@
-"""What experts think and what they know: templates, levels of expertise, training."""
+"""Figures of experts: templates, levels of expertise, training."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ def plot_experts(
     model : DynamicPartitionModel
         A fitted model.
     image_shape : tuple of int, optional
-        (height, width) where rows are images; the model's own by default. Otherwise a table of
+        (height, width) if rows are images; by default the model's. Otherwise a table of
         experts by variables is drawn.
     experts : array-like of int, optional
-        Which experts to draw, and in which order; by default all.
+        Indices of the experts to draw, in this order; by default all.
     feature_names : sequence of str, optional
         Names of the variables of a table; by default those the model was fitted with.
     cmap : str, optional
@@ -109,13 +109,13 @@ def plot_templates(
     templates : array-like of shape (n_units, n_features) or mapping of str to such
         A mapping draws one panel per entry, titled by its key.
     title : str, default="Templates"
-        Title of the panel where `templates` is a single array.
+        Title of the panel if `templates` is a single array.
     image_shape : tuple of int, optional
-        (height, width) where rows are images.
+        (height, width) if rows are images.
     feature_names : sequence of str, optional
         Names of the variables of a table.
     limits : tuple of float or None, default=(0, 1)
-        Values drawn white and black; None takes each panel's own range.
+        Values drawn white and black; None uses the range of each panel.
     cmap : str, default="gray_r"
 
     Returns
@@ -155,12 +155,12 @@ def plot_training(
     limits: tuple[float, float] | None = (0.0, 1.0),
     cmap: str = "gray_r",
 ) -> Figure:
-    """Draw templates as they were during training.
+    """Draw templates during training.
 
     Parameters
     ----------
     snapshots : mapping of int to array-like of shape (n_experts, n_features)
-        Templates after so many iterations; 0 is the start.
+        Templates by number of iterations; 0 is the start.
     image_shape, feature_names, limits, cmap
         As for :func:`plot_templates`.
 

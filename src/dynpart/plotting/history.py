@@ -1,4 +1,4 @@
-"""How learning went: the objective and the number of active experts, iteration by iteration."""
+"""Figure of learning: the objective and the number of active experts over iterations."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ SECOND = "#b5483a"
 def plot_history(model: Any) -> Figure:
     """Draw the objective and the mean number of active experts over the iterations.
 
-    The joint objective is log P(x | h) + log P(h) in nats per row; the penalised one, which
-    chooses among restarts, is drawn beside it where the model has it.
+    The joint objective is log P(x | h) + log P(h) in nats per row. The penalised objective, which
+    chooses among restarts, is drawn, too, if the model has it.
 
     Parameters
     ----------

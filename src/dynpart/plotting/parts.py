@@ -1,4 +1,4 @@
-"""Who explains what: partitions, decompositions into opinions, and supports that change."""
+"""Figures of owners: partitions, decompositions into opinions, and dynamic supports."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ def plot_decomposition(
     max_parts: int = 12,
     cmap: str | None = None,
 ) -> Figure:
-    """Draw samples taken apart: data, reconstruction, then each active expert's opinion.
+    """Draw decomposed rows: data, reconstruction, then each active expert's opinion.
 
-    An opinion is drawn where its expert is responsible; everything else is grey. Rows of a table
-    are drawn with names and values, and with a frame where a value is not as its expert says.
+    An opinion is drawn on the variables that its expert owns; all others are grey. Rows of a table
+    are drawn with names and values. A frame marks a value that differs from its prediction.
 
     Parameters
     ----------
@@ -54,11 +54,11 @@ def plot_decomposition(
         A fitted model.
     X : array-like of shape (n_rows, n_features)
     image_shape : tuple of int, optional
-        (height, width) where rows are images; the model's own by default.
+        (height, width) if rows are images; by default the model's.
     n_blocks : int, optional
-        Samples stand below each other in so many blocks side by side.
+        Number of blocks of rows drawn side by side.
     max_parts : int, default=12
-        Draw at most so many experts per sample, the first activated ones.
+        Maximum number of experts per row, in the order of activation.
     cmap : str, optional
 
     Returns
@@ -90,7 +90,7 @@ def plot_decomposition(
     shown = np.ones(tiles.shape[:2], dtype=bool)
     shown[:, 2:] = order >= 0
     gaps = np.isnan(tiles)
-    gaps[:, 1:] = False  # an opinion that is not there is one of somebody else
+    gaps[:, 1:] = False  # an opinion that is not there is one of the user else
 
     if n_blocks is None:
         n_blocks = min(max(1, round(len(X) / 8)), max(1, 24 // tiles.shape[1]))
@@ -128,9 +128,9 @@ def plot_supports(
     """Draw how an expert's support changes with the other active experts.
 
     The left column shows the expert's template. Each other column is the composed template of a
-    row of `X` in which the expert is active, with the opinion it casts in shades of red. On a table
-    an expert's line has all its opinions, and each line below those that count beside other active
-    experts.
+    row of `X` in which the expert is active, with the expert's share in shades of red. On a table,
+    the line of an expert has all its opinions, and each line below it those on the variables it
+    owns in one code.
 
     Parameters
     ----------
@@ -139,13 +139,13 @@ def plot_supports(
     X : array-like of shape (n_rows, n_features)
         Rows whose codes are used; of many rows the first 2,000.
     experts : array-like of int, optional
-        Which experts; by default those in use whose supports change most.
+        Indices of experts; by default those in use whose supports change most.
     n_experts : int, default=5
-        How many experts to choose where none are given.
+        Number of experts if none are given.
     n_codes : int, default=10
         Codes per expert, chosen to differ in the expert's support.
     image_shape : tuple of int, optional
-        (height, width) where rows are images; the model's own by default.
+        (height, width) if rows are images; by default the model's.
     cmap : str, optional
         Colour map of what others say.
 
@@ -244,11 +244,11 @@ def plot_partition(
     n_columns: int | None = None,
     cmap: str | None = None,
 ) -> Figure:
-    """Draw which expert owns which variable, each expert in its colour, beside the data.
+    """Draw the owner of every variable, each expert in its colour, next to the data.
 
     For images colours follow the order of activation within a sample; a deeper shade is a higher
     mean, and the number in a part is its expert's. On a table every expert has its own colour,
-    names and values are written, and a frame marks values that are not as their expert says.
+    names and values are written, and a frame marks values that differ from their predictions.
 
     Parameters
     ----------
@@ -256,9 +256,9 @@ def plot_partition(
         A fitted model.
     X : array-like of shape (n_rows, n_features)
     image_shape : tuple of int, optional
-        (height, width) where rows are images; the model's own by default.
+        (height, width) if rows are images; by default the model's.
     n_columns : int, optional
-        Samples side by side.
+        Number of rows drawn side by side.
     cmap : str, optional
         Colour map of the data.
 

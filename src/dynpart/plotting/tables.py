@@ -27,9 +27,9 @@ from dynpart.plotting._canvas import (
 )
 
 MOST_TEXTS = 40
-"""Variables up to which values are written into cells."""
+"""Largest number of variables for which values are written into cells."""
 MOST_NAMES = 80
-"""Names up to which they are written beside an axis."""
+"""Largest number of names that are written along an axis."""
 EMPTY = (0.955, 0.96, 0.97)
 WRONG = "#c2571a"
 LONGEST = 42
@@ -64,7 +64,7 @@ class Grid:
         return len(self.schema)
 
     def expected(self, n: int) -> NDArray[np.bool_]:
-        """Which values of a row are as their owners say; gaps are."""
+        """Which values of a row equal the predictions of their owners; gaps count as equal."""
         columns = np.arange(self.n_features)
         said = self.opinions.value[self.owner[n], columns]
         levels = ~np.isnan(self.opinions.chance[self.owner[n], columns])
@@ -91,7 +91,7 @@ class Grid:
         self._add(line, colours, texts, ~self.expected(n), gaps)
 
     def composed(self) -> Array | None:
-        """What owners say with the gains and offsets of the rows; None if opinions are all."""
+        """Predictions of owners with the gains and offsets of the rows; None without amplitudes."""
         if self.model.amplitude is None:
             return None
         model, X = self.model.plainly(self.X)
@@ -101,7 +101,7 @@ class Grid:
     def add_opinions(
         self, owner: NDArray[np.integer], shown: NDArray, line: str, said: Array | None = None
     ) -> None:
-        """A line with what owners say, where `shown`; or with the values that are `said`."""
+        """A line with the predictions of owners where `shown`, or with the values `said`."""
         colours = np.array([expert_colour(int(k)) for k in owner])
         chance = self.opinions.chance[owner, np.arange(len(owner))]
         depth = np.where(np.isnan(chance), 0.6, 0.2 + 0.55 * np.nan_to_num(chance))
@@ -184,7 +184,7 @@ def table_partition(model: Any, X: ArrayLike, labels: Sequence[str] | None = Non
 def table_decomposition(
     model: Any, X: ArrayLike, max_parts: int, labels: Sequence[str] | None = None
 ) -> Figure:
-    """Rows of a table taken apart: the row, then what each active expert says of its variables."""
+    """Decomposed rows of a table: the row, then each active expert's opinions on its variables."""
     grid = Grid(model, X, labels)
     for n, label in enumerate(grid.labels):
         if n:
@@ -201,7 +201,7 @@ def table_decomposition(
 def table_pursuit(
     model: Any, X: ArrayLike, max_steps: int, labels: Sequence[str] | None = None
 ) -> Figure:
-    """Rows of a table, and what experts say together as one after the other is activated."""
+    """Rows of a table with the composed predictions after each activation."""
     grid = Grid(model, X, labels)
     for n, label in enumerate(grid.labels):
         if n:
@@ -219,7 +219,7 @@ def table_pursuit(
 
 
 def table_reconstructions(model: Any, X: ArrayLike, labels: Sequence[str] | None = None) -> Figure:
-    """Rows of a table, and below each what the owners of its variables say."""
+    """Rows of a table, each with the predictions of its owners below it."""
     grid = Grid(model, X, labels)
     composed, everywhere = grid.composed(), np.ones(grid.n_features, dtype=bool)
     for n, label in enumerate(grid.labels):
@@ -235,7 +235,7 @@ def table_reconstructions(model: Any, X: ArrayLike, labels: Sequence[str] | None
 
 
 def table_supports(model: Any, X: Any, codes: Mapping[int, NDArray[np.integer]]) -> Figure:
-    """What experts of a table say, and below each what is left of it in codes with others.
+    """Opinions of experts of a table, and below each those on the variables it owns in codes.
 
     Parameters
     ----------
@@ -276,7 +276,7 @@ def plot_codes(
     labels : sequence of str, optional
         Names of the rows; by default the index of a data frame.
     max_rows : int, default=120
-        Of more rows so many are drawn, evenly chosen in that order.
+        Maximum number of rows; of more rows, evenly spaced ones are drawn.
 
     Returns
     -------
@@ -312,7 +312,7 @@ def plot_codes(
 
 
 def plot_experts_by(model: Any, X: ArrayLike, by: Sequence[Any], *, name: str = "") -> Figure:
-    """Draw experts against another column, which is no variable of the model.
+    """Draw experts against another column, which is not a variable of the model.
 
     Parameters
     ----------
@@ -320,10 +320,10 @@ def plot_experts_by(model: Any, X: ArrayLike, by: Sequence[Any], *, name: str = 
         A fitted model.
     X : array-like of shape (n_rows, n_features)
     by : sequence of length n_rows
-        Numbers are drawn as box plots of the rows in which an expert is active; anything else are
-        classes, drawn as bars: the share of an expert's rows, with a line at the share of all.
+        Numbers are drawn as box plots over the rows in which an expert is active. Other values are
+        classes, drawn as bars: the share of an expert's rows, with a line at the share of all rows.
     name : str, optional
-        What that column is called.
+        Name of that column.
 
     Returns
     -------

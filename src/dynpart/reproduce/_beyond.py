@@ -1,4 +1,4 @@
-"""What the paper's discussion asks for: intensities, and experts that know earlier values."""
+"""What the paper's discussion asks for: intensities, and autoregressive experts."""
 
 from __future__ import annotations
 

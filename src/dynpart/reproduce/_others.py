@@ -32,7 +32,7 @@ def other_templates(X: NDArray[Any], n_units: int, seed: int) -> dict[str, Array
     """
     rows = np.asarray(X, dtype=np.float64)
     with warnings.catch_warnings():
-        # The number of iterations is given; nobody asked for convergence.
+        # The number of iterations is given; convergence is not required.
         warnings.simplefilter("ignore", ConvergenceWarning)
         return {
             "Autoencoder": autoencoder(rows, n_units, seed),

@@ -37,7 +37,7 @@ def run(
     """Fit and measure one variant, or take it from `folder` if it was fitted there before.
 
     The record is written last, so a run that was interrupted leaves nothing that looks finished;
-    its checkpoint lets the next call go on in the middle of the fit.
+    its checkpoint lets the next call continue in the middle of the fit.
 
     Parameters
     ----------

@@ -26,12 +26,12 @@ class TriedSize:
     ----------
     n_experts : int
     nats : float
-        Mean log P(x | h) + log P(h) of the held-back rows, in nats a row; log P(x) where the
+        Mean log P(x | h) + log P(h) of the held-back rows, in nats per row; log P(x) where the
         choice is among mixtures.
     error : float
-        Standard error of the difference from the best size, in nats a row; 0 for the best.
+        Standard error of the difference from the best size, in nats per row; 0 for the best.
     mean_active : float
-        Active experts a row.
+        Active experts per row.
     """
 
     n_experts: int
@@ -51,7 +51,7 @@ class Selection:
     tried : tuple of TriedSize
         All sizes that were tried, from small to large: the selection curve.
     columns : float
-        Mean log-likelihood of the held-back rows under independent columns, in nats a row.
+        Mean log-likelihood of the held-back rows under independent columns, in nats per row.
     mixture : float or None
         The same under a mixture of as many components, which is the model with one active expert
         a row; None where `n_active` forbids it. Where mixtures are better than parts the choice is
@@ -81,7 +81,7 @@ class Selection:
 
     @property
     def is_mixture(self) -> bool:
-        """Whether the choice was among mixtures, with one expert a row."""
+        """Whether the choice was among mixtures, with one expert per row."""
         return self.mixture == self.chosen.nats
 
     def __str__(self) -> str:

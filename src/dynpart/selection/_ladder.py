@@ -40,7 +40,7 @@ JUDGED_ROWS = 1000
 RATIO = 0.88
 """Each size that is tried has about this share of the experts of the one before."""
 AT_ONCE = 0.1
-"""Largest share of experts that is dropped before losses are computed anew."""
+"""Largest share of experts that is dropped before losses are computed again."""
 SECOND = 0.8
 """Share of the best size that is learnt from the start, to see whether it is better."""
 NEARLY = 0.7
@@ -117,8 +117,8 @@ class Judge:
     ) -> Curve:
         """Scores of held-back rows by size, from `n_experts` down.
 
-        Experts are dropped and the rest goes on learning, while sizes are above a bound. Where they
-        are clearly worse steps are large: then only the shape of the curve is of interest.
+        Experts are dropped and the rest continues learning, while sizes are above a bound. Where
+        they are clearly worse steps are large: then only the shape of the curve is of interest.
         """
         candidate, floor = self.fitted(n_experts, least)
         found: Curve = {}
@@ -235,7 +235,7 @@ class Judge:
         """Log P(x) of held-back rows under mixtures, from two components on.
 
         It ends where two sizes in a row save too little, or where components are idle. There is
-        none where a fit would not try one expert a row.
+        none where a fit would not try one expert per row.
         """
         found: Curve = {}
         if not (self.split.task.joint and allows_mixture(self._sized(2), self.plan)):
@@ -261,7 +261,7 @@ class Judge:
         return {size: (self.mixture(size), 1.0) for size in sizes}
 
     def prefers(self, mixtures: Curve) -> bool:
-        """Whether one expert a row describes rows clearly more shortly, as a fit would decide."""
+        """Whether one expert per row describes rows clearly more shortly, as a fit would decide."""
         if not mixtures or self.leader is None:
             return False
         gap = self._mean(self._highest(mixtures)) - self._mean(self._densities(self.leader))

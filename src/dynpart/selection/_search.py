@@ -34,7 +34,7 @@ def select_size(
     least are dropped, step by step: each size goes through the last part of the plan once more and
     tells the held-back rows. Where not one expert can be dropped without loss, twice as many are
     learnt. Of sizes that tell the rows equally shortly the smallest is chosen. Where mixtures, one
-    expert a row, describe the rows clearly more shortly, the choice is among their sizes.
+    expert per row, describe the rows clearly more shortly, the choice is among their sizes.
 
     Parameters
     ----------

@@ -1,8 +1,7 @@
-"""Storage: what models and checkpoints are in files. Knows fitted attributes, no numerics.
+"""Storage: models and checkpoints in files. Knows fitted attributes, no numerics.
 
-Files are safetensors (plain arrays) with one JSON text beside them. Nothing on the way in can run
-code, and everything a file says about itself is checked before it is believed. Which class a model
-is of, this room does not know: :func:`restore` is told.
+Files are safetensors (plain arrays) with one JSON text. Reading a file runs no code, and all
+metadata are checked before use. The class of the model is an argument of :func:`restore`.
 """
 
 from dynpart.storage._checkpoint import Checkpoint, load_checkpoint, save_checkpoint

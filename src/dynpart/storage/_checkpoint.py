@@ -1,4 +1,4 @@
-"""Checkpoints: where a run of learning stands, in a file. Knows arrays and JSON, no learner."""
+"""Checkpoints: the state of a run of learning in a file. Knows arrays and JSON, no learner."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Checkpoint:
     Attributes
     ----------
     arrays : dict of ndarray
-        The state's arrays by name, kept to the last bit.
+        The state's arrays by name, kept bitwise.
     meta : dict
-        Everything else, as JSON can say it; floats keep every digit.
+        Everything else, as JSON values; floats keep every digit.
     task : str
-        A fingerprint of what is learnt from what. A checkpoint of another task is refused.
+        A fingerprint of data and parameters. A checkpoint of another task is rejected.
     """
 
     arrays: Mapping[str, NDArray[Any]]
@@ -39,7 +39,7 @@ class Checkpoint:
 
 
 def save_checkpoint(path: str | os.PathLike[str], checkpoint: Checkpoint) -> None:
-    """Write a checkpoint; the one before it survives until the new one is on the disk.
+    """Write a checkpoint; the previous one is kept until the new one is on the disk.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What must hold of a model file's metadata and arrays. Knows shapes and ranges, no estimator."""
+"""Checks of a model file's metadata and arrays. Knows shapes and ranges, no estimator."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ RULES: dict[str, Callable[[Any], bool]] = {
     "parameters_as_text": _is_texts,
     "history": lambda value: isinstance(value, list),
 }
-"""Entries of the metadata, and what must hold of each."""
+"""Entries of the metadata, and the check of each."""
 
 
 def check_meta(path: Any, meta: Mapping[str, Any], *names: str) -> None:

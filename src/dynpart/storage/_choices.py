@@ -1,4 +1,4 @@
-"""How a model was judged, in a file: the size that was chosen, stability, and the baseline."""
+"""Assessments of a model in its file: selection of the size, stability, baseline."""
 
 from __future__ import annotations
 

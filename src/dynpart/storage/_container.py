@@ -66,7 +66,7 @@ def write_container(
     *,
     overwrite: bool = True,
 ) -> None:
-    """Write arrays and JSON to a file, whole or not at all; the same content, the same bytes."""
+    """Write arrays and JSON to a file, atomically; the same content, the same bytes."""
     arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     wrong = [name for name, array in arrays.items() if array.dtype not in _DTYPES.values()]
     if wrong:
@@ -179,7 +179,7 @@ def _content(path: Path, max_bytes: int) -> tuple[bytes, int]:
     The file is opened once: another one that takes its name meanwhile changes nothing. Sizes are
     compared before anything is read.
     """
-    # Opening a pipe would wait for somebody to write to it.
+    # Opening a pipe would wait for the user to write to it.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     try:
         handle = os.open(path, flags)

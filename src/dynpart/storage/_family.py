@@ -1,4 +1,4 @@
-"""The family of a model in its file: by name, with what it says of itself. Knows no family."""
+"""The family of a model in its file: its name and stored values. Knows no family."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def known_family(path: Any, meta: Mapping[str, Any]) -> type[Family]:
 def unpack_family(
     path: Any, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], n_features: int
 ) -> Family:
-    """The family of a file; it checks itself what the file says of it."""
+    """The family of a file; the family checks its own stored values."""
     family, numbers = known_family(path, meta), meta.get("numbers")
     if set(meta) != {"name", "numbers"} or not isinstance(numbers, dict):
         raise ModelFileError(f"{path} has no valid entry 'family' in its metadata")

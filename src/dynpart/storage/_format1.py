@@ -1,6 +1,6 @@
-"""Files of format 1, as format 2 says the same. They show what experts think, and must agree.
+"""Conversion of files of format 1 to format 2, with a check of redundant arrays.
 
-The earliest show nothing else; later ones have the experts as they were learnt beside it.
+The earliest files hold only means, variances and expertise; later ones also the learnt experts.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The journal of a fit: keeps where every run of the learner stands, and brings it back.
+"""The journal of a fit: stores and restores the state of every run of the learner.
 
 A fit is a sequence of runs (trial searches, restarts). All of them follow from seeds, so it is
 enough to know how far each one came: a fit that is started again asks for its runs in the same
-order, gets finished ones back as they ended, and goes on with the one that was interrupted.
+order, gets finished ones back as they ended, and continues with the one that was interrupted.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 
 
 class Journal:
-    """Where the runs of a fit stand, on disk.
+    """The states of the runs of a fit, on disk.
 
     Parameters
     ----------
     path : path-like
-        The checkpoint file. If it exists, the fit goes on from it.
+        The checkpoint file. If it exists, the fit continues from it.
     task : str
         Fingerprint of data and parameters, see :func:`fingerprint`.
     family : Family
@@ -56,12 +56,12 @@ class Journal:
     rows : str
         Fingerprint of the rows, see :func:`digest_rows`.
     resume : bool, default=True
-        Whether to go on from a file that exists. If not, it stays until the first run begins.
+        Whether to continue from a file that exists. If not, it stays until the first run begins.
 
     Attributes
     ----------
     seed : int
-        The seed to go on with.
+        The seed to continue with.
 
     Raises
     ------
@@ -111,7 +111,7 @@ class Journal:
             self.write()
 
     def write(self) -> None:
-        """Write the journal, whole or not at all."""
+        """Write the journal, atomically."""
         arrays: dict[str, NDArray[Any]] = {}
         families = []
         for run, state in enumerate(self._runs):
@@ -206,7 +206,7 @@ def open_journal(
     every : float
         Seconds between two writings.
     resume : bool, default=True
-        Whether to go on from a file that exists, or to replace it when learning begins.
+        Whether to continue from a file that exists, or to replace it when learning begins.
 
     Returns
     -------

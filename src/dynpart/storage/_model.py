@@ -43,10 +43,10 @@ FORMAT = 2
 def save(model: BaseEstimator, path: str | os.PathLike[str], *, overwrite: bool = True) -> None:
     """Write a fitted model to a file.
 
-    A model that learns from a stream is stored with all that :meth:`partial_fit` needs to go on as
-    if it had never left memory. Parameters that are objects (a plan of your own, a random
+    A model that learns from a stream is stored with all that :meth:`partial_fit` needs to continue
+    as if it had never left memory. Parameters that are objects (a plan of your own, a random
     generator) are stored as text only: the loaded model encodes as before, and takes their defaults
-    when it is fitted anew. The same model gives the same bytes. A file of more than 4 GiB is read
+    when it is fitted again. The same model gives the same bytes. A file of more than 4 GiB is read
     by ``load(path, max_bytes=...)`` alone.
 
     Parameters
@@ -141,7 +141,7 @@ def restore(
     kind : type
         The estimator to make, which has a default for every parameter.
     max_bytes : int, default=2**32
-        Larger files are refused.
+        Larger files are rejected.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""What numbers in a file may be. Knows nothing of what they mean."""
+"""Ranges of numbers in a file. Knows nothing of their meaning."""
 
 from __future__ import annotations
 

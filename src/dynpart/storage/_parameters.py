@@ -102,7 +102,7 @@ def _warn(text: str) -> None:
 
 
 def _shown(value: Any) -> str:
-    """A value in a message; Python refuses to spell numbers of thousands of digits."""
+    """A value in a message; Python cannot print integers of thousands of digits."""
     if type(value) is int and abs(value) > 10**80:
         return "a number of more than 80 digits"
     return repr(value)[:80]

@@ -1,4 +1,4 @@
-"""A fingerprint of the rows that are learnt from, by which a checkpoint knows its data again."""
+"""A fingerprint of the training rows, by which a checkpoint recognises its data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether experts of a file can explain a row: densities must be numbers that can be added up."""
+"""Check that the densities of experts from a file are finite and can be added up."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Engines keep log-densities in single precision, which ends at 1e38, and add them
 
 
 def check_experts(path: Any, experts: Experts) -> None:
-    """Raise unless each expert's density is finite at what the others think."""
+    """Raise unless each expert's density is finite at the opinions of the others."""
     family = experts.family
     with np.errstate(all="ignore"):
         for eta in (experts.eta, family.equally_sure(experts.eta)):

@@ -1,4 +1,4 @@
-"""A stream in a model file: candidates, running averages and moments, to go on to the last bit."""
+"""A stream in a model file: candidates, running averages and moments, to continue bitwise."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ running averages of the sums: stepwise EM. Batch t moves them by a step that dec
 
 and expertise by as much of what the batch asks for. Until :math:`t_0`, while the plan searches, the
 step is one, and all candidates of the plan are tried: each learns from every batch, and the one
-that best explains the next batch, not seen before, goes on.
+that best explains the next batch, not seen before, continues.
 """
 
 from dynpart.deprecated import renamed_in

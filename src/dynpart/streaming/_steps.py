@@ -47,7 +47,7 @@ def accumulate(
     Parameters
     ----------
     rows : ndarray of shape (n_rows, n_features)
-        Numbers, NaN where nothing was observed; or rows as `engine` holds them.
+        Numbers, NaN for missing values; or rows as `engine` holds them.
     experts : Experts
     rule : PursuitRule
     sample_weight : ndarray of shape (n_rows,), optional
@@ -187,7 +187,7 @@ def begin(task: Task, plan: Plan, seed: int) -> Stream:
 
 
 def resume(task: Task, experts: Experts, moments: ColumnMoments) -> Stream:
-    """A stream that goes on from experts learnt from rows with these column moments.
+    """A stream that continues from experts learnt from rows with these column moments.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
-"""Tables: people's own data from files of many kinds, and results back into files.
+"""Tables: read users' data from files of many formats, and write results to files.
 
-This room knows files and arrays; it knows no model. Readers trust nothing: sizes are compared with
-what a file holds before room is made for them, and nothing is ever unpickled.
+This package knows files and arrays, no model. Readers trust no file: sizes are compared with the
+file before memory is allocated, and nothing is unpickled.
 """
 
 from dynpart.tables._columns import advice, place

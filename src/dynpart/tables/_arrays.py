@@ -17,7 +17,7 @@ from dynpart.tables.limits import MOST_VALUES, check_room
 
 
 def read_npy(path: Path, binary: bool | None) -> Table:
-    """Read an array; it stays on the disk and is read where it is looked at."""
+    """Read an array as a memory map."""
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except Exception as error:  # numpy evaluates the header as a Python literal
@@ -69,7 +69,7 @@ def as_table(
 
 
 def check_shape(path: Path, shape: tuple[int, ...]) -> None:
-    """Refuse a shape that is no table or set of images, or too large for one."""
+    """Reject a shape that is no table or set of images, or too large for one."""
     if len(shape) not in (2, 3) or 0 in shape:
         raise TableError(
             f"{path} must hold an array (rows, variables) or (images, height, width), got the "

@@ -1,4 +1,4 @@
-"""Columns: how they are called in messages, which names are allowed, which ones only count rows."""
+"""Columns: their names in messages, allowed names, and columns that only count rows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ID = re.compile(r"(?i:(.*[\W_])?(id|ids|idx|index|nr|no|num|number|key|row|rowi
 def place(
     path: Path | str, row: int, column: int, names: Sequence[str] | None, *, line: int | None = None
 ) -> str:
-    """Where something stands: rows count from 0, as ``--row`` does; columns have their names."""
+    """A place in a table for messages: rows count from 0, as in ``--row``; columns have names."""
     in_file = "" if line is None else f" (line {line})"
     return f"{path}: row {row}{in_file}, {called(column, names)}"
 
@@ -94,7 +94,7 @@ def places(
 
 
 def checked_names(path: Path, names: Sequence[str], label_column: LabelColumn = None) -> None:
-    """Refuse names that stand twice, and a column of labels that is not there."""
+    """Reject duplicate names, and a missing column of labels."""
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise TableError(f"{path} has two columns named {twice[0]!r}")
@@ -105,7 +105,7 @@ def checked_names(path: Path, names: Sequence[str], label_column: LabelColumn = 
 def check_not_infinite(
     path: Path | str, values: NDArray[Any], names: Sequence[str] | None = None
 ) -> None:
-    """Refuse infinity, and say where the first one is; NaN is a gap."""
+    """Reject infinity, and say where the first one is; NaN is a gap."""
     if values.dtype.kind != "f":
         return
     for begin, block in row_blocks(values):
@@ -124,7 +124,7 @@ def infinite(where: str, value: float) -> str:
 
 
 def advice(table: Table) -> list[str]:
-    """Sentences about columns that are hardly meant as variables.
+    """Sentences about columns that are probably not meant as variables.
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ def read_jsonl(path: Path, *, choice: Choice, roles: Roles) -> Table:
 
     Columns stand in the order in which their keys first appear. A key that a line does not have,
     null, and a text that is a word for nothing are gaps. true and false are 1 and 0, and texts are
-    numbers by the rules of .csv files. A first column of texts that tell rows apart holds labels.
+    numbers by the rules of .csv files. A first column of texts that distinguish rows holds labels.
     """
     reading = _Reading(path, choice, roles)
     for line, text in text_lines(path):

@@ -50,7 +50,7 @@ def copied(path: str, name: str, copy: str) -> dict[str, Any]:
 
 
 def main(path: str, copy: str) -> None:
-    """List the file, then copy the array that is asked for."""
+    """List the file, then copy the array that is requested."""
     limit_memory(0)
     print(json.dumps(listed(path)), flush=True)
     question = sys.stdin.readline()

@@ -20,7 +20,7 @@ _ROWS_AT_ONCE = 2**16
 
 
 def read_parquet(path: Path, *, choice: Choice, roles: Roles) -> Table:
-    """Read columns of numbers and of text; first texts that tell rows apart are labels."""
+    """Read columns of numbers and of text; first texts that distinguish rows are labels."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -80,7 +80,7 @@ def read_parquet(path: Path, *, choice: Choice, roles: Roles) -> Table:
 
 
 def _check_words(path: Path, name: str, content: Words) -> None:
-    """Refuse numbers and dates that are stored as text."""
+    """Reject numbers and dates that are stored as text."""
     doubt = content.doubt
     if doubt is not None and doubt.reason != "names":
         raise TableError(
@@ -110,7 +110,7 @@ def _remedy(name: str) -> str:
 
 
 def _check_type(path: Path, name: str, kind: Any, pa: Any, roles: Roles) -> None:
-    """Refuse what is neither numbers nor texts; dates are texts if the person says so."""
+    """Reject what is neither numbers nor texts; dates are texts if the person says so."""
     if _is_number(kind, pa) or _is_text(kind, pa):
         return
     if pa.types.is_temporal(kind):

@@ -1,4 +1,4 @@
-"""The one door for reading: chooses a reader by the file's ending, or by its first bytes."""
+"""Reading: chooses a reader by the file's extension, or by its first bytes."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def read_table(
         Whether the first line of a table of text holds names; None decides by its look.
     label_column : str or False, default=None
         Name of the column with the rows' labels, False if no column has them; None takes a first
-        column of texts that tell rows apart. For .csv, .tsv, .jsonl, .xlsx and .parquet.
+        column of texts that distinguish rows. For .csv, .tsv, .jsonl, .xlsx and .parquet.
     levels : collection of str, default=()
         Names of columns whose texts are levels, whatever they look like.
     like : Schema, default=None
@@ -131,7 +131,7 @@ def read_table(
 
 
 class _Options(NamedTuple):
-    """What the caller said about the content."""
+    """The caller's options about the content."""
 
     array: str | None
     choice: Choice

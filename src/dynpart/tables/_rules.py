@@ -1,4 +1,4 @@
-"""Rules by which text becomes a table: where names and labels stand."""
+"""Rules by which text becomes a table: which fields are names and labels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 class Decision(NamedTuple):
-    """What was decided, and a sentence about it if it could have been decided otherwise."""
+    """A decision, with a sentence about it if it was ambiguous."""
 
     value: int | bool | None
     remark: str = ""
@@ -114,7 +114,7 @@ class Roles(NamedTuple):
     variables : collection of str
         Names of columns that are no labels.
     judge : bool
-        Whether texts are refused that are hardly meant as levels.
+        Whether texts are rejected that are hardly meant as levels.
     """
 
     label_column: LabelColumn = None

@@ -70,7 +70,7 @@ def is_workbook(path: Path) -> bool:
 
 
 def _check_size(path: Path) -> None:
-    """Refuse what unpacks to more than there is room for; no member gives more than it declares."""
+    """Reject what unpacks to more than there is room for; no member gives more than it declares."""
     with zipfile.ZipFile(path) as archive:
         n_bytes = sum(member.file_size for member in archive.infolist())
     if n_bytes > MOST_UNPACKED:

@@ -1,4 +1,4 @@
-"""What every reader returns: rows of numbers and of texts, with what is known of their names."""
+"""The result of every reader: rows of numbers and texts, with names."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Table:
         return replace(rest, values=compact(rest.values), words=words)
 
     def texts(self, column: int) -> tuple[str, ...]:
-        """Values of a column as texts; nothing where nothing was observed."""
+        """Values of a column as texts; nothing for missing values."""
         words, values = self.words_of(column), self.values[:, column].tolist()
         if words is None:
             return tuple("" if value != value else level_name(value) for value in values)

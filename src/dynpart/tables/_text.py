@@ -55,7 +55,7 @@ def read_text(
 ) -> Table:
     """Read a table of text; `holds_names` and `holds_labels` decide what was not said.
 
-    Commas, semicolons and tabs are told apart by the first line.
+    Commas, semicolons and tabs are distinguished by the first line.
     """
 
     def once(texts: set[int] | None) -> Table:
@@ -268,7 +268,7 @@ class Reading:
                 return
 
     def _check_words(self, column: int, content: Words) -> None:
-        """Refuse dates and numbers that are stored as text, and say where the first one is."""
+        """Reject dates and numbers that are stored as text, and say where the first one is."""
         doubt = content.doubt
         if doubt is None or doubt.reason == "names" or self.roles.takes_text(self._name(column)):
             return
@@ -436,7 +436,7 @@ class Reading:
         check_room(n_bytes, f"{self.path}: going on after {n_values:,} numbers")
 
     def _check_labels(self, labels: list[str], labelled: int | None) -> None:
-        """A nameless column of numbers holds labels only if they tell the rows apart."""
+        """A nameless column of numbers holds labels only if they distinguish the rows."""
         nameless = labelled == 0 and bool(self.names) and not self.names[0]
         if not nameless:
             return
@@ -483,7 +483,7 @@ class Reading:
 def labels_from_first(
     table: Table, first: Words | None, roles: Roles, *, kept: bool = True
 ) -> Table:
-    """The table whose first column holds labels if its texts tell rows apart.
+    """The table whose first column holds labels if its texts distinguish rows.
 
     Parameters
     ----------

@@ -30,7 +30,7 @@ class Words(NamedTuple):
     Attributes
     ----------
     values : ndarray of shape (n_rows,)
-        Numbers, or indices of words; NaN where nothing was observed.
+        Numbers, or indices of words; NaN for missing values.
     words : tuple of str or None
         None if all texts were numbers.
     doubt : Doubt or None

@@ -1,4 +1,4 @@
-"""The one door for writing: the file's ending says how, and nothing is overwritten unasked."""
+"""Writing: the file's extension sets the format; files are overwritten only on request."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def write_table(
     words: Sequence[Sequence[str] | None] | None = None,
     overwrite: bool = False,
 ) -> None:
-    """Write a table to a file, whole or not at all.
+    """Write a table to a file, atomically.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Gaps: cells that were not observed, NaN in a table; `_rules.MISSING` says how text shows them."""
+"""Gaps: missing cells, NaN in a table; `cells.MISSING` lists their forms in text."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def gaps_in_words(values: NDArray[Any]) -> str:
 
 
 def check_observed(source: str, table: Table) -> None:
-    """Refuse a column without a single value: nothing can be learnt about it.
+    """Reject a column without a single value: nothing can be learnt about it.
 
     Raises
     ------
@@ -57,7 +57,7 @@ def check_observed(source: str, table: Table) -> None:
 def refuse_gaps(
     source: Path | str, values: NDArray[Any], names: Sequence[str] | None, reason: str
 ) -> None:
-    """Refuse NaN where something cannot have gaps, and say where the first one is."""
+    """Reject NaN where something cannot have gaps, and say where the first one is."""
     if values.dtype.kind != "f":
         return
     for begin, block in row_blocks(values):

@@ -1,4 +1,4 @@
-"""Limits that are looked at before work begins: sizes that are read, and memory that is free."""
+"""Limits that are checked before reading: sizes and free memory."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def free_memory() -> int | None:
 
 
 def check_room(n_bytes: int, what: str) -> None:
-    """Refuse what would need more memory than there is, before room is made for it.
+    """Reject what would need more memory than there is, before room is made for it.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def _free_of_group(limit: str, use: str, statistics: str) -> int | None:
     most, used = _content(folder + limit).strip(), _content(folder + use).strip()
     if not (most.isdecimal() and used.isdecimal()):
         return None
-    # Pages of files count as used but are given up when memory is asked for.
+    # Pages of files count as used but are given up when memory is requested.
     cached = re.findall(r"^(?:in)?active_file (\d+)", _content(folder + statistics), re.MULTILINE)
     return max(0, int(most) - int(used) + sum(map(int, cached)))
 

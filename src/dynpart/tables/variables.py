@@ -1,4 +1,4 @@
-"""Variables: which columns of a file are to be learnt from, and what was understood of each."""
+"""Variables: the columns of a file to learn from, and the kind of each."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def said_kinds(
 def variables_of(
     table: Table, said: Mapping[str | int, str]
 ) -> tuple[Table, list[tuple[str, str]]]:
-    """The columns to learn from; texts that only tell rows apart become labels, or are left out.
+    """The columns to learn from; texts that only distinguish rows become labels, or are left out.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ def variables_of(
 
 
 def understood(table: Table, schema: Schema, others: Sequence[tuple[str, str]] = ()) -> list[str]:
-    """Lines of a table that says what was understood: column, kind, levels or range, gaps.
+    """Lines of a table with column, kind, levels or range, and gaps.
 
     Parameters
     ----------
