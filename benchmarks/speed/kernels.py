@@ -4,8 +4,8 @@
     python -m benchmarks.speed.kernels --write-docs  # and puts it into docs/performance.md
 
 Processor time is summed over threads, the least of three calls. Rows are those of the speed
-benchmark, and the paper's large images where DYNPART_DATA has them. Floors are of vectors of 16
-float32 values at the clock that is given, of one core.
+benchmark, and the paper's large images if DYNPART_DATA has them. Bounds assume vectors of 16
+float32 values on one core at the given clock rate.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The baseline: what rows cost if every column stood for itself, beside what they cost now."""
+"""The baseline: log-likelihood of rows under independent columns, and under the model."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ ENOUGH_ROWS = 10_000
 
 @dataclass(frozen=True)
 class Baseline:
-    """How likely training rows are to a model, and to independent columns.
+    """Log-likelihoods of training rows under a model and under independent columns.
 
     Attributes
     ----------
     nats : float
         Mean log P(x | h) + log P(h) of training rows, in nats per row.
     columns : float
-        Mean log-likelihood of the same rows if every column stood for itself.
+        Mean log-likelihood of the same rows under independent columns.
     n_rows : int
         Rows, each counted as often as it weighs: all training rows, or many thousands of them.
     """
@@ -39,7 +39,7 @@ class Baseline:
 
     @property
     def saved_bits(self) -> float:
-        """Bits a row that the model saves; negative if columns on their own do better."""
+        """Bits per row that the model saves; negative if independent columns are better."""
         return (self.nats - self.columns) / math.log(2)
 
 
@@ -53,7 +53,7 @@ def beside_columns(
     prior: CodePrior,
     usual: NDArray[np.float64],
 ) -> Baseline:
-    """What experts make of rows, beside independent columns.
+    """Scores of rows under the experts and under independent columns.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """Composition: how active experts share the variables, hard (eq. 2) or smoothed (eq. 4).
 
-This room knows families' mean parameters and levels of expertise; it knows no data.
+This module knows mean parameters of families and levels of expertise, no data.
 """
 
 from __future__ import annotations

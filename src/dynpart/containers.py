@@ -1,4 +1,4 @@
-"""Containers: numbers given back as the kind of table that people use, levels by their names."""
+"""Containers: numbers returned as the user's type of table, with level names."""
 
 from __future__ import annotations
 

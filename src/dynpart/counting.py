@@ -24,12 +24,12 @@ LIGHT = 0.1
 
 
 class CountedModel(FittedModel):
-    """A fitted model that looks at tables as a whole, beyond encoding their rows."""
+    """Methods of a fitted model that use whole tables."""
 
     def recount(self, X: ArrayLike, *, sample_weight: Any = None) -> Self:
-        """Count again how often experts are active, with the encoding parameters as they are now.
+        """Estimate activation probabilities and prior again, with the current encoding parameters.
 
-        :meth:`fit` counts activations in codes found with the parameters it was called with. After
+        :meth:`fit` counts activations in codes found with the parameters at that time. After
         a change of `max_active`, `n_active`, `activation_cost`, `criterion`, `n_starts`, `n_swaps`
         or `prune`, ``activation_probabilities_`` belong to other codes than :meth:`transform`
         finds; what relies on them is rejected until they are counted again. Experts stay as they
@@ -38,7 +38,7 @@ class CountedModel(FittedModel):
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features), or a source of rows
-            Rows to count in, best the training rows; anything :meth:`fit` takes.
+            Rows to count in, usually the training rows; any input of :meth:`fit`.
         sample_weight : optional
             As in :meth:`fit`.
 

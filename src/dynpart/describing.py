@@ -1,4 +1,4 @@
-"""Describing: a fitted model in words and numbers that a person can check; knows no command."""
+"""Describing: a fitted model in words and numbers; knows no command."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TOGETHER, APART = 0.15, -0.15
 
 @dataclass(frozen=True)
 class Opinion:
-    """What an expert says of one variable.
+    """An expert's opinion about one variable.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class Opinion:
     decides : float
         Share of the rows with this expert in which it owns the variable.
     words : str
-        All that in short: "yes (99%; usually 41%)".
+        A short text: "yes (99%; usually 41%)".
     """
 
     variable: str
@@ -81,7 +81,7 @@ class ExpertSummary:
     typical_rows : tuple of int
         The same rows by their numbers.
     together, apart : tuple of Company
-        Experts that are active in the same rows more, or less, often than by chance.
+        Experts that are active in the same rows more often, or less often, than by chance.
     stability : str or None
         How often it is found again in bootstrap samples, in words; None if not computed.
     """
@@ -99,7 +99,7 @@ class ExpertSummary:
 
 @dataclass(frozen=True)
 class RowTypeSummary:
-    """A type of row: experts that come together in many rows.
+    """A type of rows: experts that are active together in many rows.
 
     Attributes
     ----------
@@ -118,7 +118,7 @@ class RowTypeSummary:
 
 @dataclass(frozen=True)
 class Description:
-    """A fitted model in short; ``print`` it, or ask for :meth:`to_frame` or :meth:`to_dict`.
+    """Description of a fitted model; ``print`` it, or use :meth:`to_frame` or :meth:`to_dict`.
 
     Attributes
     ----------
@@ -128,12 +128,12 @@ class Description:
     mean_active : float
         Active experts per row.
     n_rows : int or None
-        Rows that were looked at; None if the model was asked without rows.
+        Number of rows of `X`; None if no rows were given.
     bits : float or None
-        What it takes to tell a row with this model: its code, and its values given the code. None
-        without rows, or if activations were counted with other encoding parameters.
+        Bits per row under this model: the code, and the values given the code. None without rows,
+        or if activations were counted with other encoding parameters.
     baseline_bits : float or None
-        The same if every column stood for itself.
+        The same under independent columns.
     odd : tuple of str
         Rows that the model explains worst, the worst first, by their labels.
     odd_rows : tuple of int
@@ -155,13 +155,13 @@ class Description:
 
     @property
     def saved_bits(self) -> float | None:
-        """Bits per row that the model saves; negative if it is worse than columns on their own."""
+        """Bits per row that the model saves; negative if independent columns are better."""
         if self.bits is None or self.baseline_bits is None:
             return None
         return self.baseline_bits - self.bits
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as JSON can say it."""
+        """The description as JSON values."""
         return {**asdict(self), "saved_bits": self.saved_bits}
 
     def records(self) -> list[dict[str, Any]]:
@@ -260,7 +260,7 @@ def type_in_words(kind: RowTypeSummary) -> str:
 
 
 def saving_in_words(saved: float) -> str:
-    """What a model saves per row, in bits, beside columns on their own."""
+    """Bits per row that a model saves against independent columns, in words."""
     if saved <= 0:
         return (
             f"Columns on their own describe a row better, by {-saved:.1f} bits: "
@@ -287,7 +287,7 @@ def times_in_words(bits: float) -> str:
 
 
 class DescribesItself:
-    """The methods of a fitted model that speak of its experts."""
+    """Methods of a fitted model that describe its experts."""
 
     if TYPE_CHECKING:  # what the rest of the model offers
         _ready: Any
@@ -306,23 +306,23 @@ class DescribesItself:
 
     @property
     def expert_names_(self) -> list[str]:
-        """A name for every expert: what it says that is unusual, or what the user has called it.
+        """Names of the experts: their most unusual opinions, or names set by the user.
 
-        Names come from opinions that differ most from what is usual, among the variables that the
-        expert decides: "milk, hair, no eggs". Where rows are images they say where: "lower left".
+        Names come from the opinions that differ most from the overall rates, among the variables
+        that the expert owns: "milk, hair, no eggs". For images they give the place: "lower left".
         """
         from dynpart.naming import expert_names
 
         return expert_names(self._opinions(), self.schema_, self._given_names)
 
     def rename_experts(self, names: Mapping[int, str | None]) -> Any:
-        """Call experts by names of your own, here, in figures, reports, commands and model files.
+        """Set names of experts for figures, reports, commands and model files.
 
         Parameters
         ----------
         names : mapping of int to str or None
-            New names by number of the expert; None gives an expert its own name back. Experts that
-            are not mentioned keep theirs. A new :meth:`fit` forgets all of them.
+            New names by the index of the expert; None restores the automatic name. Other experts
+            keep their names. A new :meth:`fit` deletes all of them.
 
         Returns
         -------
@@ -346,23 +346,22 @@ class DescribesItself:
     def describe(
         self, X: Any = None, *, labels: Sequence[str] | None = None, top: int = 5
     ) -> Description:
-        """Every expert in short, and what the model saves.
+        """Describe every expert, and the bits that the model saves.
 
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features), default=None
-            Rows to look at: they give typical rows, odd rows, and bits per row. Without them,
-            what training has left is told.
+            Rows for typical rows, unusual rows and bits per row. Without them, the description uses
+            only the fitted attributes.
         labels : sequence of str, default=None
             Names of the rows; by default the index of a data frame, or their numbers.
         top : int, default=5
-            Opinions to tell per expert.
+            Number of opinions per expert.
 
         Returns
         -------
         Description
-            ``print`` shows it, a notebook draws it, :meth:`Description.to_frame` makes a data
-            frame of it.
+            ``print`` and notebooks show it; :meth:`Description.to_frame` returns a data frame.
 
         Examples
         --------
@@ -410,10 +409,10 @@ class DescribesItself:
         return Description(experts, len(schema), float(share.sum()), types=types, **judged)
 
     def independent_scores(self, X: Any) -> Array:
-        """Log-likelihood of each row if every column stood for itself, in nats.
+        """Log-likelihood of each row under independent columns, in nats.
 
-        The yardstick of :meth:`score_samples`: columns are independent, each distributed as in all
-        training rows.
+        The baseline of :meth:`score_samples`: each column has its distribution over all training
+        rows.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Gaps: what a fitted model fills in for missing values."""
+"""Gaps: imputation by a fitted model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dynpart.validation import check_count
 
 
 class FillsGaps:
-    """The methods of a fitted model that deal with what was not observed."""
+    """Methods of a fitted model for missing values."""
 
     family_: Family
     autoregressive: int | str | None
@@ -41,12 +41,12 @@ class FillsGaps:
             """What the variables are."""
 
     def conditional_means(self, X: ArrayLike) -> NDArray[np.float64]:
-        """What every variable may be expected to be, given what was observed of its row.
+        """Expected value of every variable, given the observed values of its row.
 
-        The opinions that experts compose (eq. 2) under the codes of training rows, averaged. A
-        code counts as often as rows had it, times a power of the likelihood that it gives to what
-        was observed; the row's own code counts once less. A model that has learnt from a stream
-        takes the codes of `X` itself.
+        The result is an average of the composed opinions (eq. 2) under the codes of training rows.
+        The weight of a code is its number of rows times a power of its likelihood for the observed
+        values; the row's own code counts once less. A model learnt from a stream uses the codes of
+        `X` itself.
 
         Parameters
         ----------
@@ -56,7 +56,7 @@ class FillsGaps:
         Returns
         -------
         ndarray of shape (n_rows, n_features)
-            For binary variables the probability of a one; also where a value was observed.
+            For binary variables the probability of 1. Observed variables have expected values, too.
         """
         out = np.empty(0)
         for guess, shape in self._guesses(X):
@@ -72,16 +72,16 @@ class FillsGaps:
         draws: int | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> Any:
-        """Fill in what was not observed; all other values stay as they are.
+        """Impute missing values; observed values do not change.
 
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_rows, n_features)
-            NaN, None, nulls and masked values were not observed.
+            NaN, None, nulls and masked values are missing.
         draws : int, default=None
-            None fills in the mean given what was observed (:meth:`conditional_means`), or the
-            likeliest value of binary variables. A number makes as many tables in which values are
-            drawn: a code for each row, then each value from the expert that owns it.
+            None fills in the mean given the observed values (:meth:`conditional_means`), or the
+            most probable value of binary variables. A number returns as many tables with drawn
+            values: a code for each row, then each value from the expert that owns it.
         random_state : int, RandomState instance or None, default=None
             For draws.
 

@@ -1,4 +1,4 @@
-"""Judging: tables become numbers, by what is known, found out or said about their columns."""
+"""Judging: tables to numbers, by the known, detected or declared kinds of their columns."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from dynpart.validation import check_exact, without_masks
 
 
 class JudgesTables:
-    """What a model does to turn users' tables into numbers."""
+    """Methods of a model that convert users' tables to numbers."""
 
     family: str
     columns: Any
@@ -39,12 +39,12 @@ class JudgesTables:
 
         @property
         def schema_(self) -> Schema:
-            """What the variables are."""
+            """Kinds, names and levels of the variables."""
 
         _names: Callable[[], NDArray | None]
 
     def judge(self, X: Any) -> Schema:
-        """What the columns of a table would be taken for; nothing is learnt.
+        """Detect the kinds of the columns of a table, without learning.
 
         Parameters
         ----------

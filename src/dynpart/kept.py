@@ -1,4 +1,4 @@
-"""What a fitted model keeps: its experts as they were learnt, shown in arrays for reading."""
+"""The experts of a fitted model, shown in read-only arrays."""
 
 from __future__ import annotations
 

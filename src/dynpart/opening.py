@@ -1,4 +1,4 @@
-"""Opening: tables and sources become rows held by an engine, looked at once and checked."""
+"""Opening: tables and sources, checked in one pass, as rows held by an engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows: what engines get. Values as their family encodes them, and what each row weighs."""
+"""Rows: the input of engines. Values as encoded by their family, and weights."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Rows:
         NumPy's or torch's, as :meth:`Family.encode` returns them: levels of discrete families, one
         more for *not observed*; numbers of all others, NaN for *not observed*.
     weight : array of shape (n_rows,), float64, or None
-        How many rows each row stands for; None if each stands for itself.
+        Weights of the rows; None if all weights are 1.
     complete : bool
         Whether every value is known to be observed.
     """
@@ -100,5 +100,5 @@ class Rows:
 
 
 def weight_of(rows: Rows) -> float:
-    """What all rows weigh together: their number if they have no weights."""
+    """Total weight of the rows: their number if they have no weights."""
     return len(rows) if rows.weight is None else float(to_numpy(rows.weight).sum())

@@ -1,4 +1,4 @@
-"""Sources: what may stand in for a table that no memory holds, turned into rows for an engine.
+"""Sources: tables larger than memory, read as blocks of rows for an engine.
 
 A list of arrays, slices of a memory-mapped array, a folder of .npy or .parquet files, a torch
 DataLoader, a large sparse matrix, anything that can be read again and again, or a Dask array.
@@ -131,7 +131,7 @@ def readable_again(source: Any) -> Any:
 
 
 class MiniBatches:
-    """Small batches joined to blocks that are worth an engine's while.
+    """Small batches joined to larger blocks.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """Stability: which experts are found again in bootstrap samples.
 
-Two experts of two models are compared by the rows in which they are active: that is what an expert
-is for, and it means the same in every family. Names, numbers and opinions of experts may differ
-between two fits although the same rows are distinguished.
+Two experts of two models are compared by the rows in which they are active, which has the same
+meaning in every family. Names, numbers and opinions of experts may differ between two fits
+although both distinguish the same rows.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class Stability:
     Attributes
     ----------
     n_bootstraps : int
-        Samples that were drawn, and fits.
+        Number of samples and fits.
     found : tuple of int
-        In how many of them each expert was found again, in the order of the experts.
+        Number of samples in which each expert was found again.
     agreement : tuple of float
         Mean correlation of each expert's activations with those of its counterpart, 0 where there
         was none.
@@ -50,7 +50,7 @@ class Stability:
         Experts that are active in 90% of the rows, or more: they tell no rows apart. These count
         as found where the other fit has an expert that is always on.
     duplicates : tuple of (int, int)
-        Pairs of experts that say the same where they decide.
+        Pairs of experts with the same opinions on the variables they own.
     """
 
     n_bootstraps: int
@@ -102,7 +102,7 @@ LEGEND: dict[str, str] = {
 
 
 class JudgesStability:
-    """The method of a fitted model that asks whether its experts would be found again."""
+    """The method of a fitted model that estimates the stability of its experts."""
 
     if TYPE_CHECKING:  # what the rest of the model offers
         _ready: Any

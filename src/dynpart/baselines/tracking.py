@@ -1,9 +1,8 @@
 """Tracking the best expert (Herbster and Warmuth, 1998) against levels of expertise.
 
 Experts and their opinions are given; the task is to find the best expert for each variable. Fixed
-share
-reads the variables in their order and needs neighbours to share an owner; levels of expertise
-take the variables in any order.
+share reads the variables in order and needs neighbours to share an owner; levels of expertise do
+not depend on the order of the variables.
 """
 
 from __future__ import annotations

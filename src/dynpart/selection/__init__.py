@@ -1,6 +1,6 @@
-"""Selection: how many experts there should be, decided by how shortly held-back rows are told.
+"""Selection: the number of experts by the description length of held-back rows.
 
-This room calls the learner and counts codes; it knows no estimator.
+This package calls the learner and counts codes; it knows no estimator.
 """
 
 from dynpart.selection._choice import Selection, TriedSize

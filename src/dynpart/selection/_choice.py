@@ -1,4 +1,4 @@
-"""The choice: sizes that were tried, how they compare, and which is taken."""
+"""The choice: the sizes that were tried, their comparison, and the chosen size."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ AS_SHORT = 0.01
 
 @dataclass(frozen=True)
 class TriedSize:
-    """A number of experts, and how rows that were held back are told with it.
+    """A number of experts and its score on held-back rows.
 
     Attributes
     ----------
@@ -104,7 +104,7 @@ class Selection:
 
 
 def compared(curve: Curve, weight: Array, n_turns: int) -> tuple[TriedSize, ...]:
-    """All sizes, small ones first, each with the standard error of its distance from the best."""
+    """All sizes, small ones first, each with the standard error of its difference from the best."""
     means = {size: float(np.average(scores, weights=weight)) for size, (scores, _) in curve.items()}
     best = max(means, key=lambda size: means[size])
     return tuple(

@@ -1,6 +1,6 @@
-r"""Streaming: learning in steps that anyone can run anywhere, and from rows that pass by only once.
+r"""Streaming: the steps of learning as functions, and learning from rows that arrive once.
 
-Three steps are all that an iteration of learning is::
+An iteration of learning consists of three steps::
 
     sums = accumulate(rows, experts, rule)  # wherever the rows are
     sums = merge([sums_here, sums_there])  # in any place, in this order

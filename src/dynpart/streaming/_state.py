@@ -1,4 +1,4 @@
-"""Where a stream stands: sums of a batch, running averages, candidates. Knows arrays, no rows."""
+"""State of a stream: sums of a batch, running averages, candidates. Knows arrays, no rows."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from dynpart.learning import IterationRecord, Memory, break_ties
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """All that some rows have to say about the next experts; parts combine with ``+``.
+    """The sums of some rows that an update needs; parts combine with ``+``.
 
     Attributes
     ----------
     codes : CodeSummary
-        How many rows, which experts they use, how likely they are.
+        Number of rows, use of experts, log-likelihood.
     gradient : GradientSums
         Evidence for more or less expertise (appendix A).
     responsibility : ResponsibilitySums
@@ -43,12 +43,12 @@ class Sums:
 
 @dataclass(frozen=True, eq=False)
 class Averages:
-    """Per row: how active and how responsible experts are, averaged over recent batches.
+    """Running averages per row of activations and responsibilities over recent batches.
 
     Attributes
     ----------
     n_rows : float
-        Rows the averages are worth.
+        Effective number of rows of the averages.
     usage : ndarray of shape (n_experts,)
     sums : ResponsibilitySums
         Each divided by the number of rows.
@@ -84,9 +84,9 @@ class Averages:
     def behind(
         cls, experts: Experts, sums: ResponsibilitySums, codes: CodeSummary, n_rows: float
     ) -> Averages:
-        """What could have led to these experts: `n_rows` rows, explained much as a batch is.
+        """Averages that could have led to these experts: `n_rows` rows, explained as a batch is.
 
-        Half of the weight is shared out evenly, lest experts the batch does not need be forgotten.
+        Half of the weight is spread evenly, so that experts the batch does not use are kept.
         """
         weight = 0.5 * sums.weight / codes.n_rows + 0.5 / experts.n_experts
         stacked = namespace(weight).stack([weight, *(weight * experts.eta)])
@@ -96,14 +96,14 @@ class Averages:
 @renamed(floor="min_active")
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """Experts that began with one of the plan's minimum numbers of active experts.
+    """Experts learnt with one of the plan's minimum numbers of active experts.
 
     Attributes
     ----------
     experts : Experts
     min_active : int
     averages : Averages
-        Of what batches said so far.
+        Running averages over the batches so far.
     """
 
     experts: Experts
@@ -120,18 +120,18 @@ class Candidate:
 @renamed(runners="candidates")
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """Where learning from a stream of batches stands.
+    """State of learning from a stream of batches.
 
     Attributes
     ----------
     candidates : tuple of Candidate
-        Those that are tried, the leader first; the best one alone once the search is over.
+        The candidates, the leader first; after the search only the best one.
     moments : ColumnMoments or None
         Of all rows so far; None before the first batch.
     history : tuple of IterationRecord
         One record per batch, about the leader.
     n_batches : int
-        Batches that count as learnt from.
+        Number of batches so far.
     """
 
     candidates: tuple[Candidate, ...]
@@ -157,6 +157,6 @@ class Stream:
 
     @property
     def activation_probabilities(self) -> NDArray[np.float64]:
-        """How often the leader's experts were active lately, kept off 0 and 1 by half a row."""
+        """Recent activation frequencies of the leader's experts, kept off 0 and 1 by half a row."""
         averages = self.leader.averages
         return (averages.n_rows * averages.usage + 0.5) / (averages.n_rows + 1)

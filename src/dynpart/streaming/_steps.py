@@ -1,4 +1,4 @@
-"""The steps of learning: sums of rows, their merger, an update; and a stream made of them."""
+"""The steps of learning: sums of rows, merging, an update; and a stream built on them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def accumulate(
     sample_weight: Any = None,
     engine: Engine | None = None,
 ) -> Sums:
-    """Explain some rows by the experts and sum up what follows for them.
+    """Encode some rows and compute their sums for an update.
 
     Parameters
     ----------
@@ -92,8 +92,8 @@ def accumulate(
 def merge(parts: Iterable[Sums]) -> Sums:
     """Sums of all rows from the sums of parts of them, for the same experts.
 
-    Additions are grouped in a way that depends on the number of parts alone: the same parts in the
-    same order give the same bits.
+    The grouping of additions depends only on the number of parts: the same parts in the same order
+    give bitwise the same result.
 
     Parameters
     ----------
@@ -115,10 +115,10 @@ def update(
     log2_bound: float | None = None,
     step: float = 1.0,
 ) -> Experts:
-    """The experts that follow from the sums: expertise first, then opinions.
+    """Update experts from sums: expertise first, then opinions.
 
-    The learner of ``fit`` and ``partial_fit`` asks for responsibilities when expertise has moved;
-    here both come from one look at the rows.
+    The learner of ``fit`` and ``partial_fit`` computes responsibilities after expertise has
+    changed; here both come from one pass over the rows.
 
     Parameters
     ----------
@@ -128,12 +128,12 @@ def update(
     moments : ColumnMoments
         Of the data as a whole, towards which opinions are shrunk.
     plan : Plan, optional
-        How evidence moves expertise, and epsilon; the default plan if None.
+        Rule for the change of expertise, and epsilon; the default plan if None.
     log2_bound : float, optional
         Levels of expertise stay within plus and minus this; by default within log2 of 8 times the
         number of experts.
     step : float, default=1.0
-        Share of the change of expertise that is made.
+        Step size of expertise.
 
     Returns
     -------
@@ -148,12 +148,12 @@ def update(
 
 
 def step_of_batch(steps: list[Step], t: int) -> Step:
-    """What batch t of a stream does: the plan's step t, or its last, as far as a stream can.
+    """The step of batch t of a stream: the plan's step t, or its last, adapted to streams.
 
-    This is the one place that decides what a stream follows. A batch is looked at once and as it
-    comes, so no rows are drawn from it; no batch is the last, so opinions are not shrunk after it.
-    The size of the step is the stream's own: 1 in the search, then (1 + t - t0)^-0.7. So is the
-    memory, what is left of the batches before. All else is as the plan says.
+    All differences between a stream and a fit are decided here. A batch is read once and as a
+    whole, so no rows are drawn from it. No batch is the last, so opinions are not shrunk. The step
+    size is the stream's own: 1 in the search, then (1 + t - t0)^-0.7; so is the memory of earlier
+    batches. Everything else follows the plan.
 
     Parameters
     ----------
@@ -192,7 +192,7 @@ def resume(task: Task, experts: Experts, moments: ColumnMoments) -> Stream:
     Parameters
     ----------
     task : Task
-        Its rows are the next batch: they tell how experts share out rows.
+        Its rows are the next batch, which initialises the averages.
     experts : Experts
     moments : ColumnMoments
 
