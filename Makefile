@@ -27,21 +27,21 @@ DOCS_ARGS ?=
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
-demo: $(RUN_STAMP) ## Learn three small data sets; ends with the zoo, in words and as a page
+demo: $(RUN_STAMP) ## Fit three small data sets; ends with the zoo, in words and as a page
 	$(BIN)/dynpart demo $(DEMO_ARGS)
 
-test: $(DEV_STAMP) ## Run the tests but for the slow ones, on all cores (PYTEST_ARGS="-k pairs")
+test: $(DEV_STAMP) ## Run all tests except the slow ones, on all cores (PYTEST_ARGS="-k pairs")
 	$(BIN)/python -m pytest $(SPREAD) -m "not slow" $(PYTEST_ARGS)
 
 test-slow: $(DEV_STAMP) ## Run the slow tests, and property tests with all their examples
 	HYPOTHESIS_PROFILE=thorough \
 	  $(BIN)/python -m pytest $(SPREAD) -m "slow or hypothesis" $(PYTEST_ARGS)
 
-test-oldest: $(OLDEST_STAMP) ## Run some tests with the oldest versions that pyproject.toml admits
+test-oldest: $(OLDEST_STAMP) ## Run some tests with the oldest versions that pyproject.toml allows
 	NUMBA_CACHE_DIR=$(OLDEST)/kernels \
 	  $(OLDEST)/bin/python -m pytest -m "not slow" $(OLDEST_TESTS) $(PYTEST_ARGS)
 
-test-wheel: dist ## Install the wheel in an environment of its own, and learn the zoo there
+test-wheel: dist ## Install the wheel in a clean environment and fit the zoo there
 	$(PYTHON) -m venv --clear $(WHEEL)
 	$(WHEEL)/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
 	cd $(WHEEL) && bin/dynpart --help > help.txt
@@ -49,14 +49,14 @@ test-wheel: dist ## Install the wheel in an environment of its own, and learn th
 	cd $(WHEEL) && bin/dynpart fit zoo.csv --drop type --categorical legs -k 6 -o zoo.dynpart
 	cd $(WHEEL) && bin/dynpart explain zoo.dynpart zoo.csv --label platypus
 
-coverage: $(DEV_STAMP) ## Measure which lines the tests run; compiled kernels are left out
+coverage: $(DEV_STAMP) ## Measure test coverage, without compiled kernels
 	$(BIN)/python -m pytest $(SPREAD) --cov --cov-report=term:skip-covered $(PYTEST_ARGS)
 
 lint: $(DEV_STAMP) ## Check style with ruff
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-format: $(DEV_STAMP) ## Let ruff mend what it can
+format: $(DEV_STAMP) ## Fix style with ruff
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
@@ -72,10 +72,10 @@ dist: $(DIST_STAMP) ## Build the wheel and the source distribution into dist, an
 	$(BIN)/python -m build --outdir dist .
 	$(BIN)/python -m twine check --strict dist/*
 
-fuzz: $(DEV_STAMP) ## Throw damaged files and wild input at everything (FUZZ_ARGS="--cases 100")
+fuzz: $(DEV_STAMP) ## Run damaged files and invalid input through everything (FUZZ_ARGS="--cases 100")
 	$(BIN)/python benchmarks/fuzz.py $(FUZZ_ARGS)
 
-bench: $(DEV_STAMP) ## Time us beside scikit-learn's learners (BENCH_ARGS="--quick")
+bench: $(DEV_STAMP) ## Time dynpart and scikit-learn's estimators (BENCH_ARGS="--quick")
 	$(BIN)/python -m benchmarks.speed $(BENCH_ARGS)
 
 clean: ## Remove the environment and all caches

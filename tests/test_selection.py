@@ -114,7 +114,7 @@ def test_rows_of_groups_are_told_by_one_expert_each():
     assert chosen.mixture == chosen.chosen.nats
     assert chosen.is_mixture
     assert chosen.n_experts >= 11
-    assert "with one expert a row" in str(chosen)
+    assert "with one expert per row" in str(chosen)
     # A size of the ladder of parts, which ends at fewer experts, describes rows less well.
     fewer = DynamicPartitionModel(6, max_iter=10, **QUICK).fit(X)
     assert model.log_density(unseen).mean() > fewer.log_density(unseen).mean() + 1
@@ -283,6 +283,6 @@ def test_what_was_chosen_in_words():
     words = str(Selection(3, tried, -9.0, -6.0, 80, 20, 12, 1))
     bits = np.array([4.0, 1.0]) / np.log(2)
     assert words == (
-        f"3 experts chosen of 2 to 12: rows held back are told in {bits[0]:.1f} bits less than "
-        f"column by column, {bits[1]:.1f} less than a mixture of as many"
+        f"3 experts chosen of 2 to 12: held-back rows take {bits[0]:.1f} bits less than "
+        f"with independent columns, {bits[1]:.1f} less than with a mixture of as many"
     )

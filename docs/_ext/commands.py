@@ -9,8 +9,8 @@ from typer.main import get_command
 
 TOP = """# Commands
 
-Every command and its options, written from the program itself: `dynpart COMMAND --help` prints the
-same. [Tables and files](your-own-data.md) says what commands read and write.
+This page lists every command and its options; `dynpart COMMAND --help` prints the same.
+[Tables and files](your-own-data.md) describes the files that commands read and write.
 
 """
 EXAMPLE = re.compile(r"`([^`]+)`")

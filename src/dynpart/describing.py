@@ -199,7 +199,7 @@ class Description:
             told += ["", "Types of rows, by the experts that come together in them:"]
             told += [f"   {percent(kind.share):>4}  {type_in_words(kind)}" for kind in self.types]
         if any(one.stability is not None for one in self.experts):
-            told += ["", "Stability, in samples of as many rows drawn anew:"]
+            told += ["", "Stability, in bootstrap samples:"]
             told += [f"   {mark}: {meaning}" for mark, meaning in LEGEND.items()]
         return told
 
@@ -267,7 +267,7 @@ def saving_in_words(saved: float) -> str:
             "these experts found nothing that holds."
         )
     return (
-        f"A row is told in {saved:.1f} bits less than column by column: "
+        f"A row takes {saved:.1f} bits less than column by column: "
         f"{times_in_words(saved)} as likely."
     )
 

@@ -285,7 +285,7 @@ def test_score_tells_what_the_model_saves(penguins, tmp_path):
     summary = (
         f"30 rows, {-bits * np.log(2):.2f} nats a row on average; "
         f"independent columns {-usual * np.log(2):.2f}. "
-        f"A row is told in {usual - bits:.1f} bits less"
+        f"A row takes {usual - bits:.1f} bits less"
     )
     assert run("score", model, data).stderr.splitlines()[-1].startswith(summary)
     out = tmp_path / "s.csv"

@@ -53,7 +53,7 @@ def fitted():
 def test_rows_without_parts_get_one_expert_each(fitted):
     model, X = fitted
     assert model.adaptation_.mixture
-    assert "one expert a row" in str(model.adaptation_)
+    assert "one expert per row" in str(model.adaptation_)
     codes = model.transform(X[1000:])
     assert codes.sum(axis=1).mean() < 1.05
 

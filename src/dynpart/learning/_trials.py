@@ -57,8 +57,8 @@ class Adaptation:
         Rows on which trials were compared; 0 where there was one search only.
     trials : tuple of Trial
     mixture : bool
-        Whether one expert per row, a mixture, described rows left out more shortly than the experts
-        of the search, and took their place.
+        Whether one expert per row, a mixture, described left-out rows in fewer bits than the
+        experts of the search, and took their place.
     """
 
     min_active: int
@@ -70,7 +70,7 @@ class Adaptation:
         found = self._of_search()
         if not self.mixture:
             return found
-        return f"one expert a row, which describes rows left out more shortly than: {found}"
+        return f"one expert per row, which describes left-out rows in fewer bits than: {found}"
 
     def _of_search(self) -> str:
         if not self.trials:

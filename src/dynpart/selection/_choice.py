@@ -87,19 +87,18 @@ class Selection:
     def __str__(self) -> str:
         fewest = self.tried[0].n_experts
         saved = (self.chosen.nats - self.columns) / math.log(2)
-        turns = " in turns" if self.n_turns > 1 else ""
+        turns = f" in {self.n_turns} folds" if self.n_turns > 1 else ""
         beside = ""
-        if self.mixture is not None:
+        if self.is_mixture:
+            beside = ", with one expert per row"
+        elif self.mixture is not None:
             more = (self.chosen.nats - self.mixture) / math.log(2)
-            beside = (
-                f", {abs(more):.1f} {'less' if more >= 0 else 'more'} than a mixture of as many"
-                if not self.is_mixture
-                else ", with one expert a row"
-            )
+            word = "less" if more >= 0 else "more"
+            beside = f", {abs(more):.1f} {word} than with a mixture of as many"
+        word = "less" if saved >= 0 else "more"
         return (
-            f"{self.n_experts} experts chosen of {fewest} to {self.n_largest}: rows held back"
-            f"{turns} are told in {abs(saved):.1f} bits {'less' if saved >= 0 else 'more'} than "
-            f"column by column{beside}"
+            f"{self.n_experts} experts chosen of {fewest} to {self.n_largest}: held-back rows"
+            f"{turns} take {abs(saved):.1f} bits {word} than with independent columns{beside}"
         )
 
 
