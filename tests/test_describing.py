@@ -165,7 +165,7 @@ def test_bits_in_words():
     assert times_in_words(4) == "about 16 times"
     assert times_in_words(10) == "about 1,000 times"
     assert times_in_words(64) == "2^64 times"
-    assert "in 3.0 bits less" in saving_in_words(3.0)
+    assert "takes 3.0 bits less" in saving_in_words(3.0)
     assert "on their own" in saving_in_words(-1.0)
 
 

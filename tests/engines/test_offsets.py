@@ -270,15 +270,15 @@ def test_what_cannot_be_is_refused():
     later[1, 2] = 1.0
     with pytest.raises(ValueError, match="earlier variables only"):
         Autoregression(later, np.zeros(20))
-    with pytest.raises(ValueError, match="do not match 19 variables"):
+    with pytest.raises(ValueError, match="do not suit 19 variables"):
         Autoregression(later, np.zeros(19))
     codes = pursue(REFERENCE, rows, experts, make_rule(5))
     for engine in (REFERENCE, make("cpu")):
         with pytest.raises(ValueError, match="smoothed"):
             engine.pursue(rows, experts, make_rule(5, smoothed=True))
-        with pytest.raises(ValueError, match="earlier values"):
+        with pytest.raises(ValueError, match="autoregressive experts do not have these sums"):
             engine.gradient_sums(rows, experts, codes)
-        with pytest.raises(ValueError, match="earlier values"):
+        with pytest.raises(ValueError, match="autoregressive experts do not have these sums"):
             engine.responsibility_sums(rows, experts, codes)
     with pytest.raises(ValueError, match="without gaps"):
         without_shift(replace(rows, complete=False), experts)
