@@ -13,7 +13,13 @@ from sklearn.utils.validation import validate_data
 
 from dynpart.arrays import like, to_numpy
 from dynpart.coding import Coded, coded
-from dynpart.families import ColumnMoments, Family, family_class, make_family
+from dynpart.families import (
+    ColumnMoments,
+    Family,
+    column_moments,
+    family_class,
+    make_family,
+)
 from dynpart.kinds import Survey
 from dynpart.levels import Encoder, encoded
 from dynpart.schema import KINDS, Schema
@@ -26,7 +32,9 @@ class JudgesTables:
     """What a model does to turn people's tables into numbers."""
 
     family: str
+    amplitude: str | None
     columns: Any
+    connectivity: Any
     unknown: str
     variance_floor: Any
     n_features_in_: int
@@ -69,9 +77,8 @@ class JudgesTables:
         schema = self._judge([table])
         if schema is not None:
             return schema
-        survey = Survey()
-        survey.look(table)
-        return _as_a_whole(survey.schema(), survey)
+        family = self._family_of_array(column_moments(table.values))
+        return Schema(family.kinds_of_columns(table.shape[1]))
 
     def _check_columns(self, X: Any, table: Coded, *, reset: bool) -> None:
         """Learn, or compare, the number and the names of columns."""
@@ -157,14 +164,12 @@ class JudgesTables:
         return kind if kind == "categorical" else None
 
     def _judge(self, tables: Any, name: str = "X") -> Schema | None:
-        """What the columns are; None for arrays of numbers, which are judged as a whole."""
+        """What the columns are; None for arrays of numbers, which are judged by their moments."""
         said = self._said()
         family_kind = "" if self.family == "auto" else family_class(self.family).kind
-        in_columns = False
         survey: Survey | None = None
         for index, table in enumerate(tables):
             named = table.names is not None or table.container is not None or any(table.words)
-            in_columns |= named
             if not named and said is None:
                 return None
             if survey is None:
@@ -175,13 +180,13 @@ class JudgesTables:
         schema = survey.schema()
         if family_kind and family_kind not in KINDS:
             schema = replace(schema, kinds=(family_kind,) * len(schema), levels=None)
-        return schema if in_columns else _as_a_whole(schema, survey)
+        return schema
 
     def _make_family(self, moments: ColumnMoments) -> Family:
         """The family for rows with these moments, and for the columns as they were judged."""
         schema = self._found_schema
         if schema is None:
-            return make_family(self.family, moments, variance_floor=self.variance_floor)
+            return self._family_of_array(moments)
         return make_family(
             "auto" if set(schema.kinds) <= set(KINDS) else self.family,
             moments,
@@ -191,11 +196,20 @@ class JudgesTables:
             own_scale=True,
         )
 
+    def _family_of_array(self, moments: ColumnMoments) -> Family:
+        """The family for an array of numbers of which nothing was said but, perhaps, its family.
 
-def _as_a_whole(schema: Schema, survey: Survey) -> Schema:
-    """Columns of an array of which nothing was said are all binary, or all real."""
-    rest = [d for d in range(len(schema)) if d not in survey.said]
-    if all(schema.kinds[d] == "binary" for d in rest):
-        return schema
-    kinds = tuple("real" if d in rest else kind for d, kind in enumerate(schema.kinds))
-    return replace(schema, kinds=kinds)
+        Its columns are those of a table, each 0/1 or with a scale of its own, unless they are
+        pixels.
+        """
+        floor = self.variance_floor
+        if self.family != "auto" or self._are_pixels(moments) or moments.zero_one is None:
+            return make_family(self.family, moments, variance_floor=floor)
+        kinds = ["binary" if flag else "real" for flag in to_numpy(moments.zero_one)]
+        return make_family("auto", moments, variance_floor=floor, kinds=kinds, own_scale=True)
+
+    def _are_pixels(self, moments: ColumnMoments) -> bool:
+        """Whether the columns of an array share one scale."""
+        asked = self.connectivity is not None or self.amplitude is not None
+        pictures = getattr(self, "image_shape_", None) is not None
+        return asked or pictures or moments.are_pixels
