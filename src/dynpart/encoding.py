@@ -205,12 +205,9 @@ class Encoding:
 
     def fitted_prior(self, codes: Any, n_experts: int, most_types: int = MOST_TYPES) -> CodePrior:
         """The prior of these codes."""
-        weight = None if codes.weight is None else to_numpy(codes.weight)
-        return self.prior_of(to_numpy(codes.active(n_experts)), weight, most_types)
+        return self.prior_of(codes.active(n_experts), codes.weight, most_types)
 
-    def prior_of(
-        self, active: NDArray, weight: Array | None, most_types: int = MOST_TYPES
-    ) -> CodePrior:
+    def prior_of(self, active: Any, weight: Any, most_types: int = MOST_TYPES) -> CodePrior:
         """The prior of codes of shape (n_rows, n_experts), each of which weighs so much."""
         if self.prior == "auto":
             return fit_prior(active, weight, most_types)
@@ -230,8 +227,7 @@ class Encoding:
 
 def book_of(codes: Any, n_experts: int) -> CodeBook:
     """The code book of rows encoded by any engine."""
-    weight = None if codes.weight is None else to_numpy(codes.weight)
-    return CodeBook.of(to_numpy(codes.active(n_experts)), weight)
+    return CodeBook.of(codes.active(n_experts), codes.weight)
 
 
 def book_of_rows(

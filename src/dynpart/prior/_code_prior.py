@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dynpart.arrays import as_float64, like, namespace, row_blocks, to_numpy
+from dynpart.arrays import as_float64, like, namespace, row_blocks, sums_by_place, to_numpy
 
 Array = NDArray[np.float64]
 
@@ -91,6 +91,21 @@ class CodePrior:
         table = np.broadcast_to(row[:, None], (len(p), 2, 2)).copy()
         return cls(np.zeros(1), np.full((1, len(p)), ROOT), table[None])
 
+    @classmethod
+    def mixture(cls, log_weight: Any, probabilities: Any) -> Self:
+        """Types in each of which experts are active independently of each other.
+
+        Parameters
+        ----------
+        log_weight : array of shape (n_types,)
+        probabilities : array of shape (n_types, n_experts)
+            Strictly between 0 and 1. Both are of the same kind.
+        """
+        xp = namespace(probabilities)
+        row = xp.log(xp.stack([1 - probabilities, probabilities], axis=-1))
+        nobody = xp.full_like(probabilities, ROOT, dtype=xp.int64)
+        return cls(log_weight, nobody, xp.stack([row, row], axis=2))
+
     @property
     def n_types(self) -> int:
         return self.parent.shape[0]
@@ -119,16 +134,14 @@ class CodePrior:
         pair : ndarray of shape (n_types, n_experts)
             What is added if an expert and its parent are both active; 0 for roots.
         """
-        table, parent = to_numpy(self.log_table), to_numpy(self.parent)
-        is_child = parent != ROOT
-        constant = to_numpy(self.log_weight) + table[:, :, 0, 0].sum(axis=1)
+        table, xp = self.log_table, namespace(self.log_table)
+        is_child = self.parent != ROOT
+        constant = self.log_weight + table[:, :, 0, 0].sum(axis=1)
         single = table[:, :, 0, 1] - table[:, :, 0, 0]
-        pair = np.where(is_child, table[:, :, 1, 1] - table[:, :, 1, 0] - single, 0.0)
-        types, child = np.nonzero(is_child)
-        place = types * self.n_experts + parent[types, child]
-        to_parent = table[types, child, 1, 0] - table[types, child, 0, 0]
-        single += np.bincount(place, to_parent, single.size).reshape(single.shape)
-        return tuple(like(part, self.log_table) for part in (constant, single, pair))
+        pair = xp.where(is_child, table[:, :, 1, 1] - table[:, :, 1, 0] - single, 0.0)
+        to_parent = xp.where(is_child, table[:, :, 1, 0] - table[:, :, 0, 0], 0.0)
+        single = single + sums_by_place(to_parent, xp.where(is_child, self.parent, 0))
+        return constant, single, pair
 
     @cached_property
     def by_expert(self) -> tuple[Array, Array, NDArray[np.uint32], Array]:
@@ -194,7 +207,7 @@ class CodePrior:
             _kernels.log_probabilities(*_kernels.code_lists(np.asarray(H)), self.by_expert, found)
             return found
         blocks = [
-            _log_sum_exp(self.log_joint(H[block]))
+            log_sum_exp(self.log_joint(H[block]))
             for block in row_blocks(len(H), self.n_types + self.n_experts)
         ]
         return xp.concatenate(blocks) if blocks else self.log_weight[:0]
@@ -202,7 +215,7 @@ class CodePrior:
     def type_probabilities(self, H: Any) -> Array:
         """P(c | h): how probable each type is, given the code; shape (n_rows, n_types)."""
         xp, joint = namespace(self.log_table), self.log_joint(H)
-        return xp.exp(joint - _log_sum_exp(joint)[:, None])
+        return xp.exp(joint - log_sum_exp(joint)[:, None])
 
     def types(self, H: Any) -> NDArray[np.intp]:
         """The most probable type of each code, the lower index in case of a tie; (n_rows,)."""
@@ -295,7 +308,8 @@ class CodePrior:
         return H, types
 
 
-def _log_sum_exp(scores: Array) -> Array:
+def log_sum_exp(scores: Array) -> Array:
+    """Log of the sum of exponentials, row by row."""
     xp = namespace(scores)
     top = xp.amax(scores, axis=1)
     return top + xp.log(xp.exp(scores - top[:, None]).sum(axis=1))
