@@ -120,12 +120,25 @@ def test_blocks_change_nothing_but_rounding(monkeypatch):
     np.testing.assert_allclose(to_numpy(dense._pairs(parts)), to_numpy(pairs))
 
 
-def test_a_fit_finds_the_same_prior_where_codes_are(monkeypatch):
-    X = make_bars(n_samples=600, random_state=0)
-    arguments = {"max_iter": 8, "device": "cpu", "random_state": 0}
-    on_host = DynamicPartitionModel(8, engine="torch", **arguments).fit(X)
+def test_a_model_counts_the_same_prior_where_codes_are(monkeypatch):
+    X = make_bars(n_samples=150, random_state=0)
+    model = DynamicPartitionModel(4, max_iter=2, learning="paper", random_state=0).fit(X)
+    model.set_params(engine="torch", device="cpu")
+    codes = model.transform(X)
+    on_host = model.recount(X).log_prior(codes)
     monkeypatch.setattr(_fitting, "is_remote", is_tensor)
-    there = DynamicPartitionModel(8, engine="torch", **arguments).fit(X)
-    codes = on_host.transform(X)
-    np.testing.assert_array_equal(there.transform(X), codes)
-    np.testing.assert_allclose(there.log_prior(codes), on_host.log_prior(codes), rtol=1e-6)
+    np.testing.assert_allclose(model.recount(X).log_prior(codes), on_host, rtol=1e-6)
+
+
+@examples(20)
+@given(seed=st.integers(0, 10**6), n_experts=st.integers(1, 9), n_types=st.integers(1, 5))
+def test_codes_are_as_probable_in_torch(seed, n_experts, n_types):
+    rng = np.random.default_rng(seed)
+    prior, codes = random_prior(rng, n_types, n_experts), rng.random((50, n_experts)) < 0.4
+    there = torch.as_tensor(codes)
+    expected = prior.log_prob(codes)
+    np.testing.assert_allclose(to_numpy(prior.like(there)._log_sums(there)), expected)
+    for either in (prior, prior.like(there)):
+        told = either.log_prob(there)
+        assert is_tensor(told)
+        np.testing.assert_allclose(to_numpy(told), expected)

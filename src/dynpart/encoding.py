@@ -254,9 +254,10 @@ def book_of_rows(
         How rows are encoded.
     prior : CodePrior
     """
-    taken = engine.take(rows, np.arange(n_rows)).to_numpy()
+    taken = engine.take(rows, np.arange(n_rows))
     if taken.complete:
         return book_of(codes, experts.n_experts)
+    taken = taken.to_numpy()
     own, here = to_numpy(codes.active(experts.n_experts)), experts.like(taken.values)
     filled = completed(taken, own, here, CodeBook.of(own, taken.weight))
     rule = encoding.rule(experts.log2_expertise.shape, prior)

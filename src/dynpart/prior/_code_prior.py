@@ -14,12 +14,23 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dynpart.arrays import as_float64, like, namespace, row_blocks, sums_by_place, to_numpy
+from dynpart.arrays import (
+    as_float64,
+    is_remote,
+    is_tensor,
+    like,
+    namespace,
+    row_blocks,
+    sums_by_place,
+    to_numpy,
+)
 
 Array = NDArray[np.float64]
 
 MANY_SCORES = 1 << 14
 """Scores (codes x types) that are worth compiled code."""
+TERMS_OF_SCORE = 8
+"""How much longer a score takes, per active expert and type, than a term of a pursuit."""
 ROOT = -1
 """Parent of an expert that depends on no other."""
 
@@ -171,11 +182,12 @@ class CodePrior:
         linked = to_numpy(pair) != 0
         types, child = np.nonzero(linked)
         parent = to_numpy(self.parent)[types, child]
-        ends = np.sort(np.stack([child, parent]), axis=0)
-        distinct, place = np.unique(ends, axis=1, return_inverse=True)
-        added = np.zeros((distinct.shape[1], self.n_types))
-        np.add.at(added, (place.ravel(), types), to_numpy(pair)[linked])
-        return tuple(like(array, self.log_table) for array in (*distinct, added))
+        ends = np.minimum(child, parent) * self.n_experts + np.maximum(child, parent)
+        distinct, place = np.unique(ends, return_inverse=True)
+        added = np.zeros((len(distinct), self.n_types))
+        np.add.at(added, (place, types), to_numpy(pair)[linked])
+        parts = (*np.divmod(distinct, self.n_experts), added)
+        return tuple(like(array, self.log_table) for array in parts)
 
     def log_joint(self, H: Any) -> Array:
         """Log w_c + log P_c(h) of every code and type.
@@ -197,20 +209,49 @@ class CodePrior:
             scores[block] += (active[block][:, child] * active[block][:, parent]) @ added
         return scores
 
-    def log_prob(self, H: Any) -> Array:
-        """Log P(h) of codes, summed over types, shape (n_rows,)."""
-        xp = namespace(self.log_table)
-        if xp is np and len(H) * self.n_types >= MANY_SCORES:
-            from dynpart.prior import _kernels  # with Numba, which a few codes can do without
+    def log_prob(self, H: Any) -> Any:
+        """Log P(h) of codes, summed over types.
 
-            found = np.empty(len(H))
-            _kernels.log_probabilities(*_kernels.code_lists(np.asarray(H)), self.by_expert, found)
-            return found
+        Parameters
+        ----------
+        H : array of shape (n_rows, n_experts)
+            Binary codes.
+
+        Returns
+        -------
+        array of shape (n_rows,)
+            Of the kind that the codes are; where these are on a GPU, it does the work.
+        """
+        if not is_remote(H):
+            return like(self._log_prob_here(to_numpy(H)), H)
+        there = self if is_remote(self.log_table) else self.like(H)
+        return there._log_sums(H)
+
+    def _log_prob_here(self, H: NDArray) -> Array:
+        """The same in NumPy's arrays; many codes in compiled code, shared among threads."""
+        here = self.like(H) if is_tensor(self.log_table) else self
+        if len(H) * self.n_types < MANY_SCORES:
+            return here._log_sums(H)
+        from dynpart.prior import _kernels  # with Numba, which a few codes can do without
+        from dynpart.threads import Threads
+
+        found, tables = np.empty(len(H)), here.by_expert
+        start, experts = _kernels.code_lists(H)
+
+        def of_rows(lo: int, hi: int) -> None:
+            _kernels.log_probabilities(start[lo : hi + 1], experts, tables, found[lo:hi])
+
+        size = -(-len(experts) // len(H))
+        Threads().map_rows(of_rows, len(H), TERMS_OF_SCORE * size * self.n_types)
+        return found
+
+    def _log_sums(self, H: Any) -> Any:
+        """The same by formulas on arrays of the prior's kind."""
         blocks = [
             log_sum_exp(self.log_joint(H[block]))
             for block in row_blocks(len(H), self.n_types + self.n_experts)
         ]
-        return xp.concatenate(blocks) if blocks else self.log_weight[:0]
+        return namespace(H).concatenate(blocks) if blocks else self.log_weight[:0]
 
     def type_probabilities(self, H: Any) -> Array:
         """P(c | h): how probable each type is, given the code; shape (n_rows, n_types)."""
