@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dynpart import DynamicPartitionModel
 from dynpart.arrays import is_tensor, to_numpy
-from dynpart.datasets import make_bars
+from dynpart.codebook import CodeBook
+from dynpart.learning._learner import prior_of
 from dynpart.prior import _dense, _fitting, distinct_codes
 from dynpart.prior._dense import DenseCodes
 from dynpart.prior._lists import ListedCodes
@@ -15,6 +15,7 @@ from tests.effort import examples
 from tests.test_prior import random_prior
 
 torch = pytest.importorskip("torch")
+TorchCodes = pytest.importorskip("dynpart.engines._torch_codes").TorchCodes
 
 KINDS = {"numpy": np.asarray, "torch": torch.as_tensor}
 
@@ -74,20 +75,28 @@ def test_sums_over_codes_are_those_of_lists(kind, seed, n_experts, n_types):
 
 @pytest.mark.parametrize("kind", KINDS)
 @examples(12)
-@given(seed=st.integers(0, 10**6), n_experts=st.integers(1, 12), n_rows=st.integers(1, 900))
-def test_the_same_candidate_is_chosen_and_codes_are_as_probable(kind, seed, n_experts, n_rows):
+@given(
+    seed=st.integers(0, 10**6),
+    n_experts=st.integers(1, 12),
+    n_rows=st.integers(1, 900),
+    begun=st.booleans(),
+)
+def test_the_same_candidate_is_chosen_and_codes_are_as_probable(
+    kind, seed, n_experts, n_rows, begun
+):
     rng = np.random.default_rng(seed)
     codes, weight = drawn_codes(rng, n_rows, n_experts)
-    priors = []
+    start, priors = random_prior(rng, 4, n_experts) if begun else None, []
     for some in counted(kind, codes, weight):
         train, test = some.tried.held_back()
         if test.n_rows < _fitting.FEWEST_HELD_BACK:
             priors.append(_fitting._careful_forest(some).prior.like(np.empty(0)))
         else:
-            best = _fitting._best_candidate(train, test, 16)[0]
+            best = _fitting._best_candidate(train, test, 16, start)[0]
             priors.append(_fitting._refitted(best, some).prior.like(np.empty(0)))
     listed, dense = priors
     assert dense.n_types == listed.n_types
+    assert (dense.parent >= 0).sum() == (listed.parent >= 0).sum()
     np.testing.assert_allclose(dense.log_prob(codes), listed.log_prob(codes), rtol=1e-6)
 
 
@@ -120,14 +129,19 @@ def test_blocks_change_nothing_but_rounding(monkeypatch):
     np.testing.assert_allclose(to_numpy(dense._pairs(parts)), to_numpy(pairs))
 
 
-def test_a_model_counts_the_same_prior_where_codes_are(monkeypatch):
-    X = make_bars(n_samples=150, random_state=0)
-    model = DynamicPartitionModel(4, max_iter=2, learning="paper", random_state=0).fit(X)
-    model.set_params(engine="torch", device="cpu")
-    codes = model.transform(X)
-    on_host = model.recount(X).log_prior(codes)
+def test_codes_of_the_torch_engine_get_the_same_prior_where_they_are(monkeypatch):
+    rng = np.random.default_rng(3)
+    active, weight = drawn_codes(rng, 400, 6)
+    active[:, 0] |= ~active.any(axis=1)
+    slots = np.where(active, np.arange(6), 6)
+    members = torch.as_tensor(np.where(np.sort(slots) == 6, -1, np.sort(slots)))
+    codes = TorchCodes(members, torch.zeros(400), 6, False, weight=torch.as_tensor(weight))
+    book = CodeBook.of(codes.active(6), codes.weight)
+    np.testing.assert_array_equal(book.codes, CodeBook.of(active, weight).codes)
+    on_host = prior_of(codes, 6, 16)
     monkeypatch.setattr(_fitting, "is_remote", is_tensor)
-    np.testing.assert_allclose(model.recount(X).log_prior(codes), on_host, rtol=1e-6)
+    there = prior_of(codes, 6, 16)
+    np.testing.assert_allclose(there.log_prob(active), on_host.log_prob(active), rtol=1e-6)
 
 
 @examples(20)
