@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dynpart.arrays import copied, is_observed, row_blocks
+from dynpart.arrays import copied, is_observed, row_blocks, stable_order, to_numpy
 from dynpart.composition import compose_hard, owners
 from dynpart.engines import Experts
+from dynpart.prior import distinct_codes
 from dynpart.rows import Rows
 
 Array = NDArray[np.float64]
@@ -51,13 +52,11 @@ class CodeBook:
     counts: Array
 
     @classmethod
-    def of(cls, active: NDArray[np.bool_], weight: Array | None = None) -> CodeBook:
+    def of(cls, active: Any, weight: Any = None) -> CodeBook:
         """The book of some rows' codes; of very many distinct ones the most frequent are kept."""
-        packed, inverse = np.unique(np.packbits(active, axis=1), axis=0, return_inverse=True)
-        counts = np.bincount(inverse.ravel(), weight, minlength=len(packed)).astype(np.float64)
-        kept = np.argsort(-counts, kind="stable")[:MOST_CODES]
-        codes = np.unpackbits(packed[kept], axis=1, count=active.shape[1]).astype(bool)
-        return cls(codes, counts[kept])
+        rows, counts = distinct_codes(active, weight)
+        kept = stable_order(-counts)[:MOST_CODES]
+        return cls(to_numpy(active[rows[kept]]).astype(bool), to_numpy(counts[kept]))
 
     def __len__(self) -> int:
         return len(self.codes)

@@ -193,27 +193,38 @@ class Encoding:
         shape, encoders = experts.log2_expertise.shape, self.encoders(experts)
         if codes is None or encoders is not experts or prior is not None:
             codes = pursue(engine, rows, encoders, self.rule(shape, prior))
+        many = codes.summary(experts.n_experts).n_rows >= MANY_ROWS
         if not self.is_joint:
             rounds = 0
-        elif codes.summary(experts.n_experts).n_rows >= MANY_ROWS:
+        elif many:
             rounds = min(rounds, 1)
         prior = self.fitted_prior(codes, experts.n_experts, ROUGHLY if rounds else MOST_TYPES)
         for left in reversed(range(rounds)):
             codes = pursue(engine, rows, encoders, self.rule(shape, prior))
-            prior = self.fitted_prior(codes, experts.n_experts, ROUGHLY if left else MOST_TYPES)
+            most_types, start = ROUGHLY if left else MOST_TYPES, prior if many else None
+            prior = self.fitted_prior(codes, experts.n_experts, most_types, start)
         return codes, prior
 
-    def fitted_prior(self, codes: Any, n_experts: int, most_types: int = MOST_TYPES) -> CodePrior:
-        """The prior of these codes."""
-        weight = None if codes.weight is None else to_numpy(codes.weight)
-        return self.prior_of(to_numpy(codes.active(n_experts)), weight, most_types)
+    def fitted_prior(
+        self,
+        codes: Any,
+        n_experts: int,
+        most_types: int = MOST_TYPES,
+        start: CodePrior | None = None,
+    ) -> CodePrior:
+        """The prior of these codes; `start` is one of codes much like them."""
+        return self.prior_of(codes.active(n_experts), codes.weight, most_types, start)
 
     def prior_of(
-        self, active: NDArray, weight: Array | None, most_types: int = MOST_TYPES
+        self,
+        active: Any,
+        weight: Any,
+        most_types: int = MOST_TYPES,
+        start: CodePrior | None = None,
     ) -> CodePrior:
         """The prior of codes of shape (n_rows, n_experts), each of which weighs so much."""
         if self.prior == "auto":
-            return fit_prior(active, weight, most_types)
+            return fit_prior(active, weight, most_types, start)
         return independent_prior(active, weight)
 
     def likeliest_code(self, prior: CodePrior) -> NDArray[np.int64]:
@@ -230,8 +241,7 @@ class Encoding:
 
 def book_of(codes: Any, n_experts: int) -> CodeBook:
     """The code book of rows encoded by any engine."""
-    weight = None if codes.weight is None else to_numpy(codes.weight)
-    return CodeBook.of(to_numpy(codes.active(n_experts)), weight)
+    return CodeBook.of(codes.active(n_experts), codes.weight)
 
 
 def book_of_rows(
@@ -258,9 +268,10 @@ def book_of_rows(
         How rows are encoded.
     prior : CodePrior
     """
-    taken = engine.take(rows, np.arange(n_rows)).to_numpy()
+    taken = engine.take(rows, np.arange(n_rows))
     if taken.complete:
         return book_of(codes, experts.n_experts)
+    taken = taken.to_numpy()
     own, here = to_numpy(codes.active(experts.n_experts)), experts.like(taken.values)
     filled = completed(taken, own, here, CodeBook.of(own, taken.weight))
     rule = encoding.rule(experts.log2_expertise.shape, prior)

@@ -192,7 +192,7 @@ class FittedModel(
             return self._by_blocks(self.score_samples, X)
         rows, codes = self._encode(X)
         active = codes.active(n_experts)
-        prior = like(self.prior_.log_prob(to_numpy(active)), active)
+        prior = self.prior_.log_prob(active)
         here = self._experts().like(rows.values)
         if Encoding.of(self).encoders(here) is here:
             explained = as_float64(codes.log_likelihood)
