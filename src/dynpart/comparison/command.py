@@ -67,6 +67,7 @@ def compare(
     split: str = "test",
     kept_only: bool = False,
     note: str = "",
+    device: str | None = None,
     console: Console | None = None,
 ) -> None:
     """Run a comparison, print its tables and write its document.
@@ -94,6 +95,9 @@ def compare(
         Compute nothing; tables, figures and document from what the folder holds.
     note : str
         A remark for the document on how its results came about.
+    device : str, optional
+        Of torch, where rows told value after value are learnt from, such as "cuda"; other data
+        take none.
     console : Console, optional
     """
     for name in names:
@@ -101,6 +105,11 @@ def compare(
             raise ValueError(
                 f"--data must be one of {', '.join([*PROBLEMS, *OTHERS])}, got {name!r}"
             )
+    if device is not None and not all(name in ORDERED_PROBLEMS for name in names):
+        raise ValueError(
+            f"--device={device} is for --data {' and '.join(ORDERED_PROBLEMS)} alone, got "
+            f"{', '.join(names)}"
+        )
     known = dict.fromkeys(
         [
             *CONTESTANTS,
@@ -213,7 +222,10 @@ def compare(
     in_order = [ORDERED_PROBLEMS[name] for name in ORDERED_PROBLEMS if name in names]
     if in_order:
         if not kept_only:
-            run_ordered(in_order, row_models, list(seeds), folder=folder, redo=redo, report=tell)
+            run_ordered(
+                in_order, row_models, list(seeds), folder=folder, redo=redo, device=device,
+                report=tell,
+            )  # fmt: skip
         ordered = [r for r in load_ordered(folder) if r.problem in names]
         if not ordered:
             raise ValueError(f"{folder} holds no results for {in_order[0].name}")

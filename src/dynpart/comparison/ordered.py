@@ -111,24 +111,35 @@ class _Mixture:
         return (rng.random(means.shape) < means).astype(np.uint8)
 
 
-def _ours(**settings: Any) -> Callable[[OrderedProblem, ImageDataset, int], RowModel]:
-    def learn(problem: OrderedProblem, data: ImageDataset, seed: int) -> RowModel:
-        limits = {"max_active": problem.max_active} | settings
+Learn = Callable[[OrderedProblem, ImageDataset, int, str | None], RowModel]
+"""From a problem, its rows, a seed and a device of torch to a model."""
+
+
+def _ours(**settings: Any) -> Learn:
+    def learn(
+        problem: OrderedProblem, data: ImageDataset, seed: int, device: str | None
+    ) -> RowModel:
+        limits = {"max_active": problem.max_active, "device": device} | settings
         model = DynamicPartitionModel(problem.n_experts, random_state=seed, **limits)
         return _Ours(model.fit(data.train))
 
     return learn
 
 
-def _network(*, hidden: bool) -> Callable[[OrderedProblem, ImageDataset, int], RowModel]:
-    def learn(problem: OrderedProblem, data: ImageDataset, seed: int) -> RowModel:
+def _network(*, hidden: bool) -> Learn:
+    def learn(
+        problem: OrderedProblem, data: ImageDataset, seed: int, device: str | None
+    ) -> RowModel:
         n_hidden = problem.n_hidden if hidden else 0
-        return _Network(MaskedNetwork(n_hidden, random_state=seed).fit(data.train))
+        network = MaskedNetwork(n_hidden, device=device, random_state=seed)
+        return _Network(network.fit(data.train))
 
     return learn
 
 
-def _mixture(problem: OrderedProblem, data: ImageDataset, seed: int) -> RowModel:
+def _mixture(
+    problem: OrderedProblem, data: ImageDataset, seed: int, device: str | None
+) -> RowModel:
     return _Mixture(Mixture(problem.n_experts, random_state=seed).fit(data.train))
 
 
@@ -138,7 +149,7 @@ class OrderedContestant:
 
     name: str
     title: str
-    learn: Callable[[OrderedProblem, ImageDataset, int], RowModel]
+    learn: Learn
 
 
 ORDERED_CONTESTANTS = {
@@ -197,6 +208,7 @@ def run_ordered(
     *,
     folder: Path,
     redo: Sequence[str] = (),
+    device: str | None = None,
     report: Callable[[str], None] = print,
 ) -> list[OrderedResult]:
     """Learn and measure what the folder does not hold yet; draw the first seed's samples.
@@ -209,6 +221,8 @@ def run_ordered(
     folder : Path
     redo : sequence of str
         Contestants to compute afresh.
+    device : str, optional
+        Of torch, for our models and the networks, such as "cuda".
     report : callable
         Told of each result.
 
@@ -231,7 +245,7 @@ def run_ordered(
                 began = time.perf_counter()
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", ConvergenceWarning)
-                    model = contestant.learn(problem, data, seed)
+                    model = contestant.learn(problem, data, seed, device)
                 seconds = time.perf_counter() - began
                 result = OrderedResult(
                     problem.name,

@@ -439,9 +439,7 @@ def pursue_rows(
         for place in range(n_best):
             code[place] = order[row, place]
         if tries_alone:
-            n_best = _begin_alone(
-                x, code, n_best, model, rank, prior, charges, account, rule, work
-            )
+            n_best = _begin_alone(x, code, n_best, model, rank, prior, charges, account, rule, work)
         if prune:
             n_best = _prune(x, code, n_best, model, rank, prior, charges, account, rule, work)
         for place in range(order.shape[1]):

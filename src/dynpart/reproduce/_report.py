@@ -21,7 +21,7 @@ INTRODUCTION = """\
 Written by `dynpart reproduce`; do not edit. Each experiment of section 4 of M. Goessling and
 Y. Amit, *Dynamic Partition Models* (2017), with the paper's settings: once with the paper's text
 taken literally (`learning="paper"`), and once with our default learner. The paper gives no
-measurements except for numbers of active experts; all other numbers are new. Two sections at the
+measurements except for numbers of active experts; all other numbers are new. The sections at the
 end, *Beyond: the discussion*, do what the paper's discussion proposes.
 
 - **Error**: share of test pixels that the composed template, rounded, gets wrong (binary data);
@@ -101,6 +101,7 @@ def _table(variants: list[Variant], results: Mapping[str, Result]) -> list[str]:
     rows: list[tuple[str, Callable[[Result], str | None]]] = [
         ("active experts per row", lambda r: f"{r.mean_active:.1f}"),
         ("error", lambda r: _error(r)),
+        ("error of as many principal components as real numbers", _linear_error),
         ("log P(x \\| h), nats", lambda r: f"{r.log_likelihood:,.1f}"),
         ("code length, bits", lambda r: f"{r.bits:,.1f}"),
         ("local experts, of those in use", lambda r: f"{r.n_local} of {r.n_used}"),
@@ -134,6 +135,12 @@ def _error(result: Result) -> str:
     # Densities are the only log-likelihoods that come with a discretised code length.
     gray = result.bits + result.log_likelihood / math.log(2) > 200
     return f"{result.error:.4f} RMSE" if gray else f"{result.error:.2%}"
+
+
+def _linear_error(result: Result) -> str | None:
+    if result.linear_error is None:
+        return None
+    return f"{result.linear_error:.4f} RMSE ({result.n_linear})"
 
 
 def _learning_time(result: Result) -> str:
