@@ -19,7 +19,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from dynpart.atomic import atomic_write
 from dynpart.baselines import MaskedNetwork, Mixture
-from dynpart.comparison.report import Column, cell, markdown_table
 from dynpart.datasets import ImageDataset, load_digits, load_mnist
 from dynpart.estimator import DynamicPartitionModel
 
@@ -30,21 +29,6 @@ N_LINES, N_COLUMNS = 4, 12
 """Samples of a picture."""
 LEAST_CHANCE = 1e-4
 """Probabilities of the mixture are kept this far from 0 and 1, as ours are."""
-
-INTRODUCTION = """## Value after value
-
-Mean log P(x) of test rows in nats, higher is better; all models learn from the same binary rows.
-
-- **ours, autoregressive**: `autoregressive="all"`; what experts say depends on the pixels before.
-  *one code* is `score`, log P(x given h) + log P(h) of each row's code; *nearby codes* is
-  `log_density`, which sums over codes that differ by one change. Both are bounds from below.
-  **one expert a row**: the same with `max_active=1`, a mixture of networks that share weights.
-  **ours**: without earlier pixels.
-- **fully visible sigmoid network**: a logistic regression of each pixel on those before it.
-- **MADE**: the same with a layer of hidden units, one order of the pixels. Both networks learn by
-  Adam in torch and stop when a tenth of the rows, held back, no longer gains.
-- **mixture of Bernoullis**: as many components as ours has experts, by EM.
-"""
 
 
 class RowModel(Protocol):
@@ -295,49 +279,3 @@ def draw_rows(rows: NDArray, image_shape: tuple[int, int]) -> Figure:
     axes.imshow(canvas, cmap="gray_r", vmin=0, vmax=1, interpolation="nearest")
     axes.set_axis_off()
     return figure
-
-
-def ordered_table(results: Sequence[OrderedResult]) -> tuple[list[str], list[list[str]]]:
-    """Headings and lines of one problem: a line per model."""
-    nats, active, seconds = (Column("", "", form) for form in (".2f", ".1f", ".0f"))
-    headings = ["model", "nats (ours: one code)", "nearby codes", "active", "fit s"]
-    lines = []
-    for name in dict.fromkeys(r.contestant for r in results):
-        chosen = [r for r in results if r.contestant == name]
-
-        def told(score: str, form: Column, chosen: Sequence[OrderedResult] = chosen) -> str:
-            return cell([r.scores[score] for r in chosen if score in r.scores], form)
-
-        times = cell([r.seconds for r in chosen], seconds)
-        scores = told("nats", nats), told("nearby", nats), told("active", active)
-        lines.append([chosen[0].title, *scores, times])
-    return headings, lines
-
-
-def by_problem(results: Sequence[OrderedResult]) -> dict[str, list[OrderedResult]]:
-    """Results by the title of their problem."""
-    return {
-        problem.title: found
-        for problem in ORDERED_PROBLEMS.values()
-        if (found := [r for r in results if r.problem == problem.name])
-    }
-
-
-def ordered_section(
-    results: Sequence[OrderedResult], link: Callable[[Path], str], folder: Path
-) -> str:
-    """The section of the document."""
-    text = [INTRODUCTION]
-    for title, found in by_problem(results).items():
-        problem = ORDERED_PROBLEMS[found[0].problem]
-        text += [
-            f"### {title}, value after value\n",
-            f"{problem.n_experts} experts or components, at most {problem.max_active} active; "
-            f"{problem.n_hidden} hidden units.\n",
-            markdown_table(*ordered_table(found)) + "\n",
-        ]
-        for result in found:
-            figure = picture_of(folder, result)
-            if result.seed == found[0].seed and figure.exists():
-                text.append(f"![Samples: {result.title}]({link(figure)})\n")
-    return "\n".join(text)

@@ -21,6 +21,10 @@ PATCH = 16
 """Height and width of patches of photographs."""
 N_PATCHES = (4000, 1000)
 """Patches to learn from, and to test by."""
+STRIP, N_STRIPS = 64, 5
+"""Columns of a strip of a photograph; one in so many strips is tested by."""
+FLAT = 0.05
+"""Standard deviation of a patch in which there is something to see."""
 
 
 def _gray_digits() -> Data:
@@ -41,24 +45,24 @@ def _problem(name: str) -> Callable[[], Data]:
 
 
 def _photographs() -> Data:
-    """Patches of photographs; those to test by come from other parts of them."""
+    """Patches of photographs that are not flat; those to test by come from strips of their own."""
     from sklearn.datasets import load_sample_images
     from sklearn.feature_extraction.image import extract_patches_2d
 
-    gray = [picture.mean(axis=2) / 255 for picture in load_sample_images().images]
-    cut = 3 * gray[0].shape[1] // 4
-    parts = ([each[:, :cut] for each in gray], [each[:, cut:] for each in gray])
-
-    def patches(pictures: list[NDArray[Any]], n_patches: int) -> NDArray[Any]:
-        each = n_patches // len(pictures)
-        found = [
-            extract_patches_2d(picture, (PATCH, PATCH), max_patches=each, random_state=seed)
-            for seed, picture in enumerate(pictures)
-        ]
-        return np.concatenate(found).reshape(-1, PATCH * PATCH)
-
-    train, test = (patches(*of) for of in zip(parts, N_PATCHES, strict=True))
-    return Data(train, test, (PATCH, PATCH))
+    rng = np.random.RandomState(0)
+    found: tuple[list[NDArray[Any]], list[NDArray[Any]]] = ([], [])
+    for picture in load_sample_images().images:
+        gray = picture.mean(axis=2) / 255
+        for i, left in enumerate(range(0, gray.shape[1], STRIP)):
+            strip = extract_patches_2d(gray[:, left : left + STRIP], (PATCH, PATCH))
+            rows = strip.reshape(len(strip), -1)
+            rows = rows[rows.std(axis=1) > FLAT]
+            found[i % N_STRIPS == N_STRIPS // 2].append(rows)
+    train, test = (np.concatenate(rows) for rows in found)
+    drawn = [
+        rng.permutation(len(rows))[:n] for rows, n in zip((train, test), N_PATCHES, strict=True)
+    ]
+    return Data(train[drawn[0]], test[drawn[1]], (PATCH, PATCH))
 
 
 def _digits() -> Data:
@@ -162,9 +166,10 @@ INTENSITIES = _intensities(
 PHOTOGRAPHS = _intensities(
     "intensities-photographs",
     " of photographs",
-    f"Patches of {PATCH} x {PATCH} gray pixels from the two photographs of scikit-learn: "
-    f"{N_PATCHES[0]:,} from the left three quarters to learn from, {N_PATCHES[1]:,} from the right "
-    "quarter to test by. 50 Gaussian experts, at most 7 active.",
+    f"Patches of {PATCH} x {PATCH} gray pixels from the two photographs of scikit-learn, flat ones "
+    f"(standard deviation up to {FLAT}) left aside: {N_PATCHES[0]:,} to learn from, "
+    f"{N_PATCHES[1]:,} to test by, which come from every fifth strip of {STRIP} columns. 50 "
+    "Gaussian experts, at most 7 active.",
     "patches",
     load=_photographs,
     variants=_variants(None, "offset", "gain", n_experts=50, max_active=7),

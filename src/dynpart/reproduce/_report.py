@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
@@ -52,13 +53,13 @@ def write_report(experiments: Iterable[Experiment], out: Path, report: Path) -> 
     Parameters
     ----------
     experiments : iterable of Experiment
-        Those without a kept run are left out.
+        Of those without a kept run, the section that the report has already stays as it is.
     out : Path
         Folder with one subfolder of runs and figures per experiment.
     report : Path
         The Markdown file.
     """
-    sections = [INTRODUCTION]
+    sections, before = [INTRODUCTION], _sections_of(report)
     for experiment in experiments:
         folder = out / experiment.name
         results = {
@@ -68,9 +69,19 @@ def write_report(experiments: Iterable[Experiment], out: Path, report: Path) -> 
         }
         if results:
             sections.append(_section(experiment, results, folder, report))
+        elif experiment.title in before:
+            sections.append(before[experiment.title])
     report.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(report) as file:
         file.write(wrapped("\n".join(sections)).encode())
+
+
+def _sections_of(report: Path) -> dict[str, str]:
+    """The sections of a report that was written before, by their titles."""
+    if not report.exists():
+        return {}
+    _, *parts = re.split(r"^## ", report.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {part.split("\n", 1)[0].strip(): f"## {part.rstrip()}\n" for part in parts}
 
 
 def _section(
