@@ -92,8 +92,8 @@ def principal_components(
     from sklearn.decomposition import PCA
 
     n_components = max(1, min(n_components, *train.shape))
-    pca = PCA(n_components, svd_solver="covariance_eigh" if train.shape[1] < len(train) else "full")
-    missed = pca.fit(train).inverse_transform(pca.transform(test)) - test
+    pca = PCA(n_components, random_state=0).fit(train)
+    missed = pca.inverse_transform(pca.transform(test)) - test
     return math.sqrt(float(np.mean(missed**2, dtype=np.float64))), n_components
 
 
