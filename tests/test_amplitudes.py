@@ -109,6 +109,8 @@ def test_engines_blocks_and_gaps_learn_the_same():
     expected = fitted(X, "reference")
     assert_allclose(fitted(X, "cpu"), expected, atol=1e-6)
     assert_allclose(fitted([X[:50], X[50:]], "cpu"), expected, atol=1e-6)
+    pytest.importorskip("torch")
+    assert_allclose(fitted(X, "torch"), expected, atol=1e-6)
 
 
 def test_resumed_fits_end_the_same(tmp_path):

@@ -127,8 +127,8 @@ class DynamicPartitionModel(CountedModel):
     amplitude : {"offset", "gain"}, default=None
         Whether activations are real-valued, in real columns that share one scale: an active expert
         says its opinion plus an offset about what it owns ("offset"), or gain * opinion + offset
-        ("gain"). Both numbers are found for each row; see :meth:`amplitudes`. Codes are then chosen
-        by log P(x|h) alone. None keeps activations binary.
+        ("gain"). Both numbers are found for each row; see :meth:`amplitudes`. None keeps
+        activations binary.
     autoregressive : int or "all", default=None
         Whether what an expert says about a variable depends on the variables before it: P(x_d |
         x_<d, h) instead of P(x_d | h), with weights that all experts share, in columns that are all

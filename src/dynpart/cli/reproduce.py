@@ -9,15 +9,26 @@ import typer
 
 from dynpart.cli._shared import whole
 
-NAMES = ("synthetic", "mnist", "horses", "motorcycles", "intensities", "order")
+NAMES = (
+    "synthetic",
+    "mnist",
+    "horses",
+    "motorcycles",
+    "intensities",
+    "intensities-photographs",
+    "intensities-faces",
+    "intensities-motorcycles",
+    "order",
+)
 
 
 def command(
     experiments: Annotated[
         list[str],
         typer.Argument(
-            help="synthetic, mnist, horses, motorcycles; intensities and order, which the paper's "
-            "discussion asks for; or all.",
+            help="synthetic, mnist, horses, motorcycles; intensities, intensities-photographs, "
+            "intensities-faces, intensities-motorcycles and order, which the paper's discussion "
+            "asks for; or all.",
             show_default=False,
         ),
     ],

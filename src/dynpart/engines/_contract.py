@@ -204,12 +204,9 @@ class PursuitRule:
 
 
 def check_hard(rule: PursuitRule) -> None:
-    """Raise ValueError if codes with gains and offsets are to be smoothed, or to know a prior."""
-    if rule.smoothed or rule.prior is not None:
-        raise ValueError(
-            "codes with amplitudes are those of the hard rule and their likelihood: smoothed must "
-            f"be False and prior None, got smoothed={rule.smoothed}, prior={rule.prior!r}"
-        )
+    """Raise ValueError if codes with gains and offsets are to be smoothed."""
+    if rule.smoothed:
+        raise ValueError("codes with amplitudes are those of the hard rule: smoothed must be False")
 
 
 def check_plain(experts: Experts) -> None:
