@@ -36,6 +36,21 @@ def is_remote(array: Any) -> bool:
     return is_tensor(array) and array.device.type != "cpu"
 
 
+def is_sparse(array: Any) -> bool:
+    """Whether `array` is a sparse matrix or array of SciPy; never imports SciPy.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dynpart.arrays import is_sparse
+    >>> from scipy.sparse import csr_array
+    >>> is_sparse(csr_array((2, 2))), is_sparse(np.zeros((2, 2)))
+    (True, False)
+    """
+    sparse = sys.modules.get("scipy.sparse")
+    return sparse is not None and bool(sparse.issparse(array))
+
+
 def namespace(array: Any) -> Any:
     """The module whose functions work on this array: ``numpy`` or ``torch``."""
     return sys.modules["torch"] if is_tensor(array) else np

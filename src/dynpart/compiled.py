@@ -27,6 +27,7 @@ from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
 from numba.core.lowering import Lower
 from numba.core.registry import CPUDispatcher
+from numba.core.runtime import rtsys
 from numba.core.typed_passes import NativeLowering
 from numba.core.types import unliteral
 
@@ -266,13 +267,19 @@ class LenientCache(FunctionCache):
         )
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """The code of an earlier process, or None."""
+        """The code of an earlier process, or None.
+
+        Numba alone would first import all that it can compile, SciPy's linear algebra among it;
+        code that is made needs nothing but the functions that count references to arrays.
+        """
+        found = None
         try:
-            found = super().load_overload(sig, target_context)
+            rtsys.initialize(target_context)
+            with self._guard_against_spurious_io_errors():
+                found = self._load_overload(sig, target_context)
         except Exception:  # unpickling a damaged file may raise anything
             with suppress(Exception):
                 self.flush()  # the index is begun anew, and the code compiled again
-            found = None
         if found is None:
             tell(COMPILING)
         return found

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 
-from dynpart.arrays import is_tensor, like
+from dynpart.arrays import is_sparse, is_tensor, like
 from dynpart.coding import level_name
 from dynpart.schema import Schema
 
@@ -161,7 +160,7 @@ def filled(
     >>> filled(np.array([[1.0, np.nan]]), np.array([[9.0, 2.0]]), np.array([[False, True]]))
     array([[1., 2.]])
     """
-    if issparse(X):
+    if is_sparse(X):
         return _filled_sparse(X, values, gaps)
     if hasattr(X, "get_columns"):
         return _filled_polars(X, values, gaps, schema)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_random_state
 
 from dynpart.arrays import is_observed, like, to_numpy
 from dynpart.codebook import CodeBook, Guess, completed, guesses
@@ -16,7 +15,7 @@ from dynpart.engines import Engine, Experts
 from dynpart.families import Family
 from dynpart.rows import Rows
 from dynpart.schema import Schema
-from dynpart.validation import check_count
+from dynpart.validation import check_count, random_generator
 
 
 class FillsGaps:
@@ -103,7 +102,7 @@ class FillsGaps:
         """
         if draws is not None:
             check_count("draws", draws)
-        rng = check_random_state(random_state)
+        rng = random_generator(random_state)
         table = self._numbers(X)
         gaps = ~is_observed(table)
         family = self.family_.like(table)

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import check_array
-from sklearn.utils.validation import validate_data
 
 from dynpart.arrays import like, to_numpy
 from dynpart.coding import Coded, coded
@@ -25,7 +23,7 @@ from dynpart.levels import Encoder, encoded
 from dynpart.schema import KINDS, Schema
 from dynpart.sources import blocks_of, is_dask_array, readable_again
 from dynpart.sparse import WHOLE_VALUES, SparseBlocks
-from dynpart.validation import check_exact, without_masks
+from dynpart.validation import check_exact, checked_array, without_masks
 
 
 class JudgesTables:
@@ -50,6 +48,7 @@ class JudgesTables:
             """What the variables are."""
 
         _names: Callable[[], NDArray | None]
+        _validated: Callable[..., Any]
 
     def judge(self, X: Any) -> Schema:
         """What the columns of a table would be taken for; nothing is learnt.
@@ -72,7 +71,7 @@ class JudgesTables:
         check_exact(X)
         table = coded(X)
         if table is None:
-            rows = check_array(without_masks(to_numpy(X)), ensure_all_finite=False)
+            rows = checked_array(without_masks(to_numpy(X)), ensure_all_finite=False)
             table = Coded.of_numbers(rows)
         schema = self._judge([table])
         if schema is not None:
@@ -85,10 +84,10 @@ class JudgesTables:
         if not len(table):
             raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required.")
         if hasattr(X, "columns"):
-            validate_data(self, X, reset=reset, skip_check_array=True)
+            self._validated(X, reset=reset, skip_check_array=True)
             return
         if table.names is None:
-            validate_data(self, np.zeros((1, table.shape[1])), reset=reset)
+            self._validated(np.zeros((1, table.shape[1])), reset=reset)
             return
         known = self._names()
         if reset:

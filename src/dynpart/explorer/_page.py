@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from dynpart.atomic import atomic_write
 from dynpart.explorer._pack import pack
+from dynpart.validation import check_fitted
 
 if TYPE_CHECKING:
     from dynpart.estimator import DynamicPartitionModel
@@ -88,9 +89,7 @@ def report_html(
     >>> report_html(model, X, title="Pairs").startswith("<!doctype html>")
     True
     """
-    from sklearn.utils.validation import check_is_fitted
-
-    check_is_fitted(model)
+    check_fitted(model)
     schema = model.schema_
     names = schema.names if names is None else names
     image_shape = schema.image_shape if image_shape is None else image_shape
