@@ -140,7 +140,7 @@ class Schema:
         whole = number.is_integer()
         if levels is not None and whole and 0 <= number < len(levels):
             return levels[int(number)]
-        return f"{int(number)}" if whole and abs(number) < 1e15 else f"{number:.4g}"
+        return f"{int(number)}" if whole and abs(number) < 1e15 else f"{number:.6g}"
 
     def to_json(self) -> dict[str, Any]:
         """The schema as JSON can say it; one word if all variables are of one kind."""
