@@ -71,7 +71,7 @@ class JudgesTables:
             return schema
         survey = Survey()
         survey.look(table)
-        return _as_a_whole(survey.schema(), survey)
+        return _as_a_whole(survey.schema(codes=False), survey)
 
     def _check_columns(self, X: Any, table: Coded, *, reset: bool) -> None:
         """Learn, or compare, the number and the names of columns."""
@@ -172,7 +172,7 @@ class JudgesTables:
             survey.look(table, name.format(index))
         if survey is None:
             return None
-        schema = survey.schema()
+        schema = survey.schema(codes=in_columns)
         if family_kind and family_kind not in KINDS:
             schema = replace(schema, kinds=(family_kind,) * len(schema), levels=None)
         return schema if in_columns else _as_a_whole(schema, survey)
