@@ -174,7 +174,8 @@ class JudgesTables:
             return None
         schema = survey.schema(codes=in_columns)
         if family_kind and family_kind not in KINDS:
-            schema = replace(schema, kinds=(family_kind,) * len(schema), levels=None)
+            kinds = (family_kind,) * len(schema)
+            schema = replace(schema, kinds=kinds, levels=None, ranges=None)
         return schema if in_columns else _as_a_whole(schema, survey)
 
     def _make_family(self, moments: ColumnMoments) -> Family:
@@ -198,4 +199,4 @@ def _as_a_whole(schema: Schema, survey: Survey) -> Schema:
     if all(schema.kinds[d] == "binary" for d in rest):
         return schema
     kinds = tuple("real" if d in rest else kind for d, kind in enumerate(schema.kinds))
-    return replace(schema, kinds=kinds)
+    return replace(schema, kinds=kinds, ranges=None)

@@ -13,7 +13,7 @@ from dynpart.arrays import column_words, first_true, is_observed, place, row_blo
 from dynpart.cells import DASHES, ERRORS, Fields, Kind
 from dynpart.coding import Coded, in_order, level_name
 from dynpart.levels import GIVE_NUMBERS, boolean_words, listed, short
-from dynpart.schema import KINDS, MOST_LEVELS, Schema
+from dynpart.schema import KINDS, MOST_LEVELS, Range, Schema
 
 Said = Mapping[int, "str | tuple[str, ...]"]
 """What was said of columns, by place: a kind, or the levels of a categorical column."""
@@ -140,6 +140,9 @@ class Survey:
         self.two: dict[int, set[float]] = {}
         """Columns of numbers that had no more than two different ones so far, with these."""
         self.n_observed: NDArray[np.intp] = np.empty(0, dtype=np.intp)
+        self.low: NDArray[np.float64] = np.empty(0)
+        self.high: NDArray[np.float64] = np.empty(0)
+        self.whole: NDArray[np.bool_] = np.empty(0, dtype=bool)
 
     def look(self, table: Coded, name: str = "X") -> None:
         """Look at some more rows; errors about values call the table `name`."""
@@ -151,6 +154,8 @@ class Survey:
             self.zero_one = np.ones(n_features, dtype=bool)
             self.two = {d: set() for d in range(n_features)}
             self.n_observed = np.zeros(n_features, dtype=np.intp)
+            self.low, self.high = np.full(n_features, np.inf), np.full(n_features, -np.inf)
+            self.whole = np.ones(n_features, dtype=bool)
         self.zero_one &= _are_zero_or_one(table.values)
         self._count_numbers(table.values)
         for d, words in enumerate(table.words):
@@ -163,19 +168,22 @@ class Survey:
                 self._check_said(said, d, table, name)
 
     def _count_numbers(self, values: NDArray[Any]) -> None:
-        """Which columns still hold no more than two different numbers, and how often."""
+        """Ranges of numbers, and which columns still hold no more than two different ones."""
         for block in row_blocks(*values.shape):
-            columns = list(self.two)
-            part = values[block][:, columns]
+            part = values[block]
             seen = is_observed(part)
             low = np.where(seen, part, np.inf).min(axis=0, initial=np.inf)
             high = np.where(seen, part, -np.inf).max(axis=0, initial=-np.inf)
-            fits = ((part == low) | (part == high) | ~seen).all(axis=0)
-            self.n_observed[columns] += seen.sum(axis=0)
-            for d, *ends, two in zip(columns, low.tolist(), high.tolist(), fits, strict=True):
-                if ends[0] <= ends[1]:  # something was observed
-                    self.two[d] |= set(ends)
-                if not two or len(self.two[d]) > 2:
+            self.low, self.high = np.minimum(self.low, low), np.maximum(self.high, high)
+            self.n_observed += seen.sum(axis=0)
+            if part.dtype.kind == "f":
+                self.whole &= (~seen | (part == np.round(part))).all(axis=0)
+            columns = list(self.two)
+            fits = (part == low) | (part == high) | ~seen if columns else seen
+            for d in columns:
+                if low[d] <= high[d]:  # something was observed
+                    self.two[d] |= {float(low[d]), float(high[d])}
+                if len(self.two[d]) > 2 or not fits[:, d].all():
                     del self.two[d]
 
     def _count_words(self, d: int, words: tuple[str, ...], table: Coded) -> None:
@@ -240,7 +248,14 @@ class Survey:
             tuple(levels) if any(levels) else None,
             tuple(self.dtypes),
             self.container,
+            tuple(self._range(d) if kind == "real" else None for d, kind in enumerate(kinds)),
         )
+
+    def _range(self, d: int) -> Range | None:
+        """What values a column of numbers had; None if none was observed."""
+        low, high = float(self.low[d]), float(self.high[d])
+        finite = self.texts[d] is None and np.isfinite([low, high]).all()
+        return Range(low, high, bool(self.whole[d])) if finite else None
 
     def _judged(self, d: int, codes: bool) -> tuple[str, tuple[str, ...] | None]:
         said, texts, dtype = self.said.get(d), self.texts[d], self.dtypes[d]
