@@ -95,7 +95,10 @@ def test_a_fitted_model_has_one_that_agrees_with_its_attributes():
         (2, 2),
         dtypes=("float",) * 4,
         container="pandas",
-        ranges=tuple(Range(*ends, False) for ends in zip(noisy.min(0), noisy.max(0), strict=True)),
+        ranges=tuple(
+            Range(*ends, False)
+            for ends in zip(noisy.min(0).tolist(), noisy.max(0).tolist(), strict=True)
+        ),
     )
     assert list(model.feature_names_in_) == list(model.schema_.names)
     assert model.partial_fit(pd.DataFrame(X, columns=list("abcd"))).schema_.names == tuple("abcd")
