@@ -30,7 +30,7 @@ from dynpart.arrays import (
 from dynpart.autoregression import check_autoregressive, drawn, mean_given
 from dynpart.coding import Coded, coded
 from dynpart.composition import compose_hard, owners
-from dynpart.containers import built
+from dynpart.containers import built, within
 from dynpart.describing import DescribesItself
 from dynpart.encoding import Encoding, Pursuit, amplitudes, log_likelihood, retold
 from dynpart.engines import Codes, Engine, Experts, PursuitRule, make_engine, row_log_base
@@ -452,7 +452,9 @@ class FittedModel(
     ) -> Any:
         """Draw rows: a type, a code along its tree, then each variable from its owner.
 
-        With `autoregressive` variables are drawn in order, each given those before it.
+        With `autoregressive` variables are drawn in order, each given those before it. Numbers of
+        a table with names are such as training rows had: within their range, and whole where all
+        of these were. Numbers outside are drawn again, and moved to the edge if that fails.
 
         Parameters
         ----------
@@ -482,6 +484,10 @@ class FittedModel(
             told = experts.amplitude.drawn(active.shape, family.unit, rng)
             told = told[np.arange(len(owner))[:, None], owner]
             rows = rows + (told[..., 0] - 1) * family.mean(eta) + told[..., 1]
+        ranges = self.schema_.ranges
+        if ranges is not None:
+            plain = experts.autoregression is None and experts.amplitude is None
+            rows = within(ranges, rows, (lambda: family.draw(eta, rng)) if plain else None)
         return self._given_back(like(rows, self.means_))
 
     def save(self, path: str | PathLike[str], *, overwrite: bool = True) -> None:

@@ -448,6 +448,8 @@ class LearningModel(CountedModel):
         prior = CodePrior.independent(to_numpy(probabilities))
         self._keep(X, stream.experts, stream.history, probabilities, prior)
         self._stream, self._book = stream, None
+        if self._found_schema is not None:  # later batches may go beyond the range of this one
+            self._found_schema = replace(self._found_schema, ranges=None)
         self._forget_judgements()
 
     def _forget_judgements(self) -> None:

@@ -166,9 +166,11 @@ class JudgesTables:
         """What the columns are; None for arrays of numbers, which are judged by their moments."""
         said = self._said()
         family_kind = "" if self.family == "auto" else family_class(self.family).kind
+        in_columns = False
         survey: Survey | None = None
         for index, table in enumerate(tables):
             named = table.names is not None or table.container is not None or any(table.words)
+            in_columns |= named
             if not named and said is None:
                 return None
             if survey is None:
@@ -176,9 +178,10 @@ class JudgesTables:
             survey.look(table, name.format(index))
         if survey is None:
             return None
-        schema = survey.schema()
+        schema = survey.schema(codes=in_columns)
         if family_kind and family_kind not in KINDS:
-            schema = replace(schema, kinds=(family_kind,) * len(schema), levels=None)
+            kinds = (family_kind,) * len(schema)
+            schema = replace(schema, kinds=kinds, levels=None, ranges=None)
         return schema
 
     def _make_family(self, moments: ColumnMoments) -> Family:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from dynpart.describing import rows_by_type
 from dynpart.explorer._arrays import packed_array
+from dynpart.naming import digits_after_point, value_in_words
 from dynpart.opinions import array_opinions, level_chances
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ def table_content(
     return {
         "cards": cards,
         "weight": packed_array(opinions.weight.astype(np.float32)),
+        "decides": packed_array(opinions.decides.astype(np.float32)),
         **_distributions(model, opinions),
         "types": [{"share": kind.share, "experts": list(kind.experts)} for kind in told.types],
         "mapOrder": rows_by_type(shown_codes, model.prior_.types(shown_codes)).tolist(),
@@ -82,6 +84,7 @@ def _distributions(model: DynamicPartitionModel, opinions: Opinions) -> dict[str
         "dispersions": dispersions if any(one is not None for one in dispersions) else None,
         "levelCounts": [int(count) for count in counts],
         "levelNames": [_level_names(model, d, int(n)) for d, n in enumerate(counts)],
+        "digits": [digits_after_point(float(spread)) for spread in opinions.spread],
         "opinionMeans": packed_array(family.mean(eta).astype(np.float32)),
         "opinionSpreads": packed_array(np.sqrt(family.variance(eta)).astype(np.float32)),
     }
@@ -107,8 +110,6 @@ def _dispersions(model: DynamicPartitionModel) -> list[float | None]:
 
 
 def _level_names(model: DynamicPartitionModel, d: int, n_levels: int) -> list[str] | None:
-    from dynpart.naming import value_in_words
-
     return [value_in_words(model.schema_, d, level) for level in range(n_levels)] or None
 
 
