@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dynpart.amplitudes import row_amplitudes
 from dynpart.arrays import is_observed, namespace, row_blocks, to_numpy
-from dynpart.codebook import CodeBook, completed
+from dynpart.codebook import MOST_CODES, CodeBook, completed
 from dynpart.composition import owners
 from dynpart.engines import (
     Codes,
@@ -25,6 +25,7 @@ from dynpart.engines import (
 )
 from dynpart.engines.reference import HardScore, expert_log_densities
 from dynpart.engines.reference_amplitudes import row_scores
+from dynpart.enumeration import are_few
 from dynpart.prior import MOST_TYPES, ROUGHLY, CodePrior, fit_prior, independent_prior
 from dynpart.pursuits import UNTIL_SETTLED, affordable_starts, pursue
 from dynpart.rows import Rows
@@ -147,6 +148,10 @@ class Encoding:
             prior=prior if self.is_joint else None,
         )
 
+    def are_few(self, shape: tuple[int, int]) -> bool:
+        """Whether all codes of so many experts, over so many variables, can be looked at."""
+        return are_few(shape, *self.limits(shape[0]))
+
     @property
     def is_joint(self) -> bool:
         """Whether codes are chosen by log P(x | h) + log P(h), not by the first term alone."""
@@ -253,7 +258,9 @@ def book_of_rows(
     encoding: Encoding,
     prior: CodePrior,
 ) -> CodeBook:
-    """The code book of training rows; those with gaps are encoded once more with gaps filled.
+    """The code book of training rows, which fills gaps where experts are many.
+
+    There rows with gaps, or some of them, are encoded once more with gaps filled.
 
     Parameters
     ----------
@@ -268,11 +275,12 @@ def book_of_rows(
         How rows are encoded.
     prior : CodePrior
     """
-    taken = engine.take(rows, np.arange(n_rows))
-    if taken.complete:
+    taken = engine.take(rows, np.arange(min(n_rows, MOST_CODES)))
+    if taken.complete or encoding.are_few(experts.log2_expertise.shape):
         return book_of(codes, experts.n_experts)
     taken = taken.to_numpy()
-    own, here = to_numpy(codes.active(experts.n_experts)), experts.like(taken.values)
+    own = to_numpy(codes.active(experts.n_experts)[: len(taken)])
+    here = experts.like(taken.values)
     filled = completed(taken, own, here, CodeBook.of(own, taken.weight))
     rule = encoding.rule(experts.log2_expertise.shape, prior)
     again = pursue(engine, engine.hold(filled), encoding.encoders(experts), rule)

@@ -9,10 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dynpart.arrays import is_observed, like, to_numpy
-from dynpart.codebook import CodeBook, Guess, completed, guesses
+from dynpart.codebook import AllCodes, CodeBook, Guess, completed, guesses
 from dynpart.containers import filled
+from dynpart.encoding import Encoding
 from dynpart.engines import Engine, Experts
 from dynpart.families import Family
+from dynpart.prior import CodePrior
 from dynpart.rows import Rows
 from dynpart.schema import Schema
 from dynpart.validation import check_count, random_generator
@@ -22,6 +24,7 @@ class FillsGaps:
     """The methods of a fitted model that deal with what was not observed."""
 
     family_: Family
+    prior_: CodePrior
     autoregressive: int | str | None
     _book: CodeBook | None = None
 
@@ -42,10 +45,11 @@ class FillsGaps:
     def conditional_means(self, X: ArrayLike) -> NDArray[np.float64]:
         """What every variable may be expected to be, given what was observed of its row.
 
-        The opinions that experts compose (eq. 2) under the codes of training rows, averaged. A
-        code counts as often as rows had it, times a power of the likelihood that it gives to what
-        was observed; the row's own code counts once less. A model that has learnt from a stream
-        takes the codes of `X` itself.
+        The opinions that experts compose (eq. 2), averaged over codes. A code counts as much as the
+        prior says, times a power of the likelihood that it gives to what was observed. With more
+        than ten experts, too many for all codes, these are the codes of training rows: each counts
+        as often as rows had it, the row's own once less. A model that has learnt from a stream
+        takes the codes of `X` itself then.
 
         Parameters
         ----------
@@ -140,6 +144,12 @@ class FillsGaps:
                 "on the earlier ones; fit with autoregressive=None to impute"
             )
         own = to_numpy(codes.active(experts.n_experts))
+        encoding = Encoding.of(self)
+        if encoding.are_few(experts.log2_expertise.shape):
+            every = AllCodes.of(self.prior_, *encoding.limits(experts.n_experts))
+            for guess in guesses(rows, own, experts, every):
+                yield guess, rows.shape
+            return
         book = self._book or CodeBook.of(own)
         if not rows.complete:
             # The book has the codes of completed rows; that of this row is to count once less.
