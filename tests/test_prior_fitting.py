@@ -54,18 +54,6 @@ def test_a_mixture_of_trees_is_found(seed):
     assert independent_prior(codes).log_prob(unseen).mean() < best - 0.05
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_a_mixture_of_trees_is_found_from_one_of_similar_codes(seed):
-    truth = random_prior(seed, 3, 6)
-    rng = np.random.default_rng(seed)
-    earlier, codes, unseen = (truth.sample(5000, rng)[0] for _ in range(3))
-    found = fit_prior(codes, start=fit_prior(earlier, most_types=4))
-    assert found.log_prob(unseen).mean() > truth.log_prob(unseen).mean() - 0.02
-    alone = independent_prior(codes)
-    again = fit_prior(codes, start=alone)
-    np.testing.assert_array_equal(again.log_table, fit_prior(codes).log_table)
-
-
 def test_pairs_of_exclusive_experts_are_edges_even_in_few_rows():
     bits = all_codes(5)
     prior = fit_prior(np.c_[bits, 1 - bits])

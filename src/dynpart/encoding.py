@@ -198,38 +198,24 @@ class Encoding:
         shape, encoders = experts.log2_expertise.shape, self.encoders(experts)
         if codes is None or encoders is not experts or prior is not None:
             codes = pursue(engine, rows, encoders, self.rule(shape, prior))
-        many = codes.summary(experts.n_experts).n_rows >= MANY_ROWS
         if not self.is_joint:
             rounds = 0
-        elif many:
+        elif codes.summary(experts.n_experts).n_rows >= MANY_ROWS:
             rounds = min(rounds, 1)
         prior = self.fitted_prior(codes, experts.n_experts, ROUGHLY if rounds else MOST_TYPES)
         for left in reversed(range(rounds)):
             codes = pursue(engine, rows, encoders, self.rule(shape, prior))
-            most_types, start = ROUGHLY if left else MOST_TYPES, prior if many else None
-            prior = self.fitted_prior(codes, experts.n_experts, most_types, start)
+            prior = self.fitted_prior(codes, experts.n_experts, ROUGHLY if left else MOST_TYPES)
         return codes, prior
 
-    def fitted_prior(
-        self,
-        codes: Any,
-        n_experts: int,
-        most_types: int = MOST_TYPES,
-        start: CodePrior | None = None,
-    ) -> CodePrior:
-        """The prior of these codes; `start` is one of codes much like them."""
-        return self.prior_of(codes.active(n_experts), codes.weight, most_types, start)
+    def fitted_prior(self, codes: Any, n_experts: int, most_types: int = MOST_TYPES) -> CodePrior:
+        """The prior of these codes."""
+        return self.prior_of(codes.active(n_experts), codes.weight, most_types)
 
-    def prior_of(
-        self,
-        active: Any,
-        weight: Any,
-        most_types: int = MOST_TYPES,
-        start: CodePrior | None = None,
-    ) -> CodePrior:
+    def prior_of(self, active: Any, weight: Any, most_types: int = MOST_TYPES) -> CodePrior:
         """The prior of codes of shape (n_rows, n_experts), each of which weighs so much."""
         if self.prior == "auto":
-            return fit_prior(active, weight, most_types, start)
+            return fit_prior(active, weight, most_types)
         return independent_prior(active, weight)
 
     def likeliest_code(self, prior: CodePrior) -> NDArray[np.int64]:

@@ -7,15 +7,18 @@ codes live on a GPU. Everything here is said of both.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from dynpart.arrays import like, namespace, take_along, to_numpy
 from dynpart.prior._code_prior import ROOT, CodePrior
 from dynpart.prior._distinct import distinct_codes
+
+if TYPE_CHECKING:
+    from dynpart.threads import Threads  # with Numba, which reading a model does without
 
 MOST_CODES = 60_000
 """Distinct codes that a prior is fitted to; of more, so many are drawn."""
@@ -52,6 +55,12 @@ class Types:
     active: Any
 
 
+def _threads() -> Threads:
+    from dynpart.threads import Threads
+
+    return Threads()
+
+
 @dataclass(frozen=True, eq=False)
 class Counted(ABC):
     """Distinct codes, and how many rows have each.
@@ -60,10 +69,13 @@ class Counted(ABC):
     ----------
     codes : array of shape (n_codes, n_experts), 0 or 1
     counts : array of shape (n_codes,)
+    threads : Threads
+        Who works on the host.
     """
 
     codes: Any
     counts: Any
+    threads: Threads = field(default_factory=_threads)
 
     @classmethod
     def of(cls, codes: Any, weight: Any = None) -> Self:

@@ -26,6 +26,10 @@ from dynpart.prior._counted import (
 
 BLOCK_VALUES = 1 << 26
 """Numbers of codes, pairs of experts among them, that are worked on at a time."""
+FEW_TYPES = 8
+"""Types whose forests a thread grows at a time."""
+TERMS_OF_PAIR = 8
+"""How much longer it takes to look at an edge than at a term of a pursuit."""
 TINY = 1e-300
 """Probability of types that were given up, so that it has a logarithm."""
 
@@ -104,7 +108,7 @@ class DenseCodes(Counted):
         """Parents and tables of types in each of which the strongest dependences form trees."""
         pairs = self._pairs(types)
         gain = self._gains(pairs, types.n_rows, price)
-        parent = like(_grown(to_numpy(gain), self.codes.shape[1]), gain)
+        parent = like(self._grown(to_numpy(gain)), gain)
         return parent, with_edges(pairs, parent, types.n_rows, table)
 
     def _pairs(self, types: Types) -> Any:
@@ -128,19 +132,24 @@ class DenseCodes(Counted):
         cells = cells + _x_log_x(single[:, other] - both)
         return cells - told[:, one] - told[:, other] + _x_log_x(total) - price
 
+    def _grown(self, gain: NDArray) -> NDArray[np.int64]:
+        """Parents in the forests of the highest gains, grown on the host."""
+        from dynpart.prior import _kernels
+
+        n_types, n_experts = len(gain), self.codes.shape[1]
+        parent = np.empty((n_types, n_experts), dtype=np.int64)
+        blocks = [*row_blocks(n_types, 1, values=FEW_TYPES)]
+
+        def of_block(block: slice) -> None:
+            _kernels.heaviest_forests(gain[block], parent[block])
+
+        self.threads.map(of_block, blocks, TERMS_OF_PAIR * gain.size)
+        return parent
+
     def without_empty(self, prior: CodePrior) -> CodePrior:
         """The prior without the types that were given up."""
         kept = prior.log_weight > np.log(TINY) / 2
         return CodePrior(prior.log_weight[kept], prior.parent[kept], prior.log_table[kept])
-
-
-def _grown(gain: NDArray, n_experts: int) -> NDArray[np.int64]:
-    """Parents in the forests of the highest gains, shape (n_types, n_experts)."""
-    from dynpart.prior import _kernels
-
-    parent = np.empty((len(gain), n_experts), dtype=np.int64)
-    _kernels.heaviest_forests(gain, parent)
-    return parent
 
 
 def _x_log_x(x: Any) -> Any:

@@ -14,7 +14,7 @@ import numpy as np
 
 from dynpart.arrays import is_remote, like, namespace, to_numpy
 from dynpart.prior._code_prior import CodePrior
-from dynpart.prior._counted import ALWAYS, NEGLIGIBLE, SHRINKAGE, Counted, Types
+from dynpart.prior._counted import NEGLIGIBLE, SHRINKAGE, Counted, Types
 from dynpart.prior._dense import TINY, DenseCodes
 from dynpart.prior._lists import ListedCodes
 
@@ -36,12 +36,7 @@ EDGE_PRICE = 2.0
 """Nats an edge must gain over the rows of its type, where rows held back judge the result."""
 
 
-def fit_prior(
-    codes: Any,
-    weight: Any = None,
-    most_types: int = MOST_TYPES,
-    start: CodePrior | None = None,
-) -> CodePrior:
+def fit_prior(codes: Any, weight: Any = None, most_types: int = MOST_TYPES) -> CodePrior:
     """The prior that describes codes like these best.
 
     Candidates are independent bits, a tree, and mixtures of 2, 4, 8, ... types without and with
@@ -60,9 +55,6 @@ def fit_prior(
         How many rows each row stands for.
     most_types : int, default=128
         Types that are tried at most.
-    start : CodePrior, optional
-        Of codes much like these, in NumPy's arrays. Mixtures begin with its types, where it has
-        several; fewer are not tried.
 
     Returns
     -------
@@ -83,7 +75,7 @@ def fit_prior(
     if test.n_rows < FEWEST_HELD_BACK:
         found = _careful_forest(counted)
     else:
-        found = _refitted(_best_candidate(train, test, most_types, start)[0], counted)
+        found = _refitted(_best_candidate(train, test, most_types)[0], counted)
     return found.prior.like(np.empty(0))
 
 
@@ -135,12 +127,10 @@ def _careful_forest(counted: Counted) -> _Candidate:
     return _Candidate(_forest(counted, counted.shared_out(alone.prior, linked=False), price), True)
 
 
-def _best_candidate(
-    train: Counted, test: Counted, most_types: int, start: CodePrior | None = None
-) -> tuple[_Candidate, float]:
+def _best_candidate(train: Counted, test: Counted, most_types: int) -> tuple[_Candidate, float]:
     """Of all candidates, fitted to `train`, the one under which `test` is likeliest, and how."""
     rng = np.random.default_rng(0)
-    plain = best = _begun(train, start)
+    plain = best = _Candidate(train.independent(), False)
     best_score, worse = -np.inf, 0
     while worse < 2:
         n_types = plain.prior.n_types
@@ -156,15 +146,6 @@ def _best_candidate(
         more = _with_more_types(plain.prior, train, n_more, rng)
         plain = _em(more, train, PLAIN_ITERATIONS, edges=False)
     return best, best_score
-
-
-def _begun(train: Counted, start: CodePrior | None) -> _Candidate:
-    """The first candidate: independent bits, or a mixture of the types there are."""
-    if start is None or start.n_types == 1:
-        return _Candidate(train.independent(), False)
-    p = np.clip(start.activation_probabilities, 1 - ALWAYS, ALWAYS)
-    types = CodePrior.mixture(start.log_weight, p).like(train.counts)
-    return _em(_Candidate(types, False), train, PLAIN_ITERATIONS, edges=False)
 
 
 def _refitted(found: _Candidate, counted: Counted) -> _Candidate:

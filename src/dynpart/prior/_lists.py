@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,34 +21,21 @@ from dynpart.prior._counted import (
     with_edges,
 )
 
-if TYPE_CHECKING:
-    from dynpart.threads import Threads  # with Numba, which reading a model does without
-
 Array = NDArray[np.float64]
 
 BLOCK_CODES = 512
 """Codes of a block of sums; the blocks' sums are added in order, whoever made them."""
-PAIR_VALUES = 1 << 16
+PAIR_VALUES = 1 << 17
 """Numbers of rows that two experts share, of several types, which a thread counts at a time."""
-
-
-def _threads() -> Threads:
-    from dynpart.threads import Threads
-
-    return Threads()
+FEW_TYPES = 4
+"""Types whose forests a thread grows at a time; of many experts it is one."""
+TERMS_OF_CODE = 8
+"""What a code takes beside its types, per active expert, in terms of a type."""
 
 
 @dataclass(frozen=True, eq=False)
 class ListedCodes(Counted):
-    """Distinct codes, and how many rows have each, in NumPy's arrays.
-
-    Attributes
-    ----------
-    threads : Threads
-        Who sums over codes.
-    """
-
-    threads: Threads = field(default_factory=_threads)
+    """Distinct codes, and how many rows have each, in NumPy's arrays."""
 
     @staticmethod
     def as_kept(codes: Any) -> Any:
@@ -70,7 +57,8 @@ class ListedCodes(Counted):
             part = slice(b * BLOCK_CODES, min((b + 1) * BLOCK_CODES, len(self.codes)))
             task(b, start[part.start : part.stop + 1], experts, part)
 
-        self.threads.map(of_block, range(self._n_blocks), len(experts) * n_types)
+        n_terms = len(experts) * (n_types + TERMS_OF_CODE)
+        self.threads.map(of_block, range(self._n_blocks), n_terms)
 
     @property
     def _n_blocks(self) -> int:
@@ -132,8 +120,10 @@ class ListedCodes(Counted):
             _kernels.heaviest_forests(gain, parent[block])
             linked[block] = with_edges(pairs, parent[block], n_rows, table[block])
 
-        blocks = [*row_blocks(n_types, n_pairs(n_experts), values=PAIR_VALUES)]
-        self.threads.map(of_block, blocks, n_types * n_experts**2)
+        width, n_active = n_pairs(n_experts), len(self.lists[1])
+        values = min(PAIR_VALUES, FEW_TYPES * width)
+        n_terms = n_types * width + n_active**2 // max(1, len(self.codes))
+        self.threads.map(of_block, [*row_blocks(n_types, width, values=values)], n_terms)
         return parent, linked
 
     def pairs(self, types: Types, block: slice) -> Array:
