@@ -117,7 +117,7 @@ def test_what_is_no_table_is_refused_as_by_the_estimator(wrong):
     answers = []
     for kind in (BareModel, DynamicPartitionModel):
         model = kind(2, max_iter=1, random_state=0).fit(X)
-        with pytest.raises(ValueError, match="Expected 2D|Found array with 0") as error:
+        with pytest.raises(ValueError, match=r"Expected 2D|Found array with 0") as error:
             model.transform(wrong)
         answers.append(str(error.value).replace(" by DynamicPartitionModel", ""))
     assert answers[0] == answers[1]
