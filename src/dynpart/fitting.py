@@ -99,6 +99,7 @@ class LearningModel(CountedModel):
         "verbose": ["verbose"],
     }
 
+    image_shape_: tuple[int, int]
     selection_: Selection
     baseline_: Baseline
     _stream: Stream | None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -113,7 +113,7 @@ class JudgesStability:
         _engine: Any
         transform: Any
         n_experts_: Any
-        _complaint: Any
+        _complaint: ClassVar[type[Warning]]
 
     stability_: Stability
 

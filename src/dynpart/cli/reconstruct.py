@@ -128,6 +128,6 @@ def _codes(
             refuse_gaps(data, H, experts, "a code is 0 or 1 for every expert")
             return H, None, table.labels
     table = read_rows_for(fitted, data, content)
-    plain = nameless(fitted)
-    H = plain.transform(table.values)
-    return H, plain.amplitudes(table.values, H), table.labels
+    model = nameless(fitted)
+    H = model.transform(table.values)
+    return H, model.amplitudes(table.values, H), table.labels

@@ -16,7 +16,7 @@ from dynpart.explorer._pack import pack
 from dynpart.validation import check_fitted
 
 if TYPE_CHECKING:
-    from dynpart.estimator import DynamicPartitionModel
+    from dynpart.fitting import LearningModel
 
 SCRIPTS = (
     "model.js",
@@ -35,7 +35,7 @@ SCRIPTS = (
 
 
 def report_html(
-    model: DynamicPartitionModel,
+    model: LearningModel,
     X: Any,
     *,
     names: Sequence[str] | None = None,
@@ -119,7 +119,7 @@ def report_html(
 
 
 def write_report(
-    model: DynamicPartitionModel,
+    model: LearningModel,
     X: Any,
     path: str | os.PathLike[str],
     *,

@@ -16,7 +16,7 @@ from dynpart.opinions import array_opinions, level_chances
 
 if TYPE_CHECKING:
     from dynpart.describing import Description
-    from dynpart.estimator import DynamicPartitionModel
+    from dynpart.fitting import LearningModel
     from dynpart.opinions import Opinions
 
 MOST_CLASSES = 12
@@ -25,7 +25,7 @@ CARD_OPINIONS = 6
 
 
 def table_content(
-    model: DynamicPartitionModel, told: Description, shown_codes: NDArray[Any]
+    model: LearningModel, told: Description, shown_codes: NDArray[Any]
 ) -> dict[str, Any]:
     """What a page about a table knows beside the numbers that every page has.
 
@@ -70,7 +70,7 @@ def table_content(
     }
 
 
-def _distributions(model: DynamicPartitionModel, opinions: Opinions) -> dict[str, Any]:
+def _distributions(model: LearningModel, opinions: Opinions) -> dict[str, Any]:
     """Chances of levels, means and spreads: of every expert, and, as one more, of all rows."""
     experts = model._experts().like(np.empty(0))
     family = experts.family
@@ -95,7 +95,7 @@ def _distributions(model: DynamicPartitionModel, opinions: Opinions) -> dict[str
     return content
 
 
-def _dispersions(model: DynamicPartitionModel) -> list[float | None]:
+def _dispersions(model: LearningModel) -> list[float | None]:
     """Of columns of counts, as many as are negative binomial; None for all others."""
     kinds = model.schema_.kinds
     told: list[float | None] = [None] * len(kinds)
@@ -109,7 +109,7 @@ def _dispersions(model: DynamicPartitionModel) -> list[float | None]:
     return told
 
 
-def _level_names(model: DynamicPartitionModel, d: int, n_levels: int) -> list[str] | None:
+def _level_names(model: LearningModel, d: int, n_levels: int) -> list[str] | None:
     return [value_in_words(model.schema_, d, level) for level in range(n_levels)] or None
 
 
