@@ -27,7 +27,9 @@ def loud_parts(n_rows=300, seed=0):
 def models():
     X = loud_parts()
     return {
-        mode: DynamicPartitionModel(4, amplitude=mode, max_iter=15, random_state=0).fit(X)
+        mode: DynamicPartitionModel(
+            4, family="gaussian", amplitude=mode, max_iter=15, random_state=0
+        ).fit(X)
         for mode in (None, "offset", "gain")
     }
 
@@ -107,6 +109,8 @@ def test_engines_blocks_and_gaps_learn_the_same():
     expected = fitted(X, "reference")
     assert_allclose(fitted(X, "cpu"), expected, atol=1e-6)
     assert_allclose(fitted([X[:50], X[50:]], "cpu"), expected, atol=1e-6)
+    pytest.importorskip("torch")
+    assert_allclose(fitted(X, "torch"), expected, atol=1e-6)
 
 
 def test_resumed_fits_end_the_same(tmp_path):
@@ -121,7 +125,8 @@ def test_resumed_fits_end_the_same(tmp_path):
 
 def test_the_option_is_one_of_encoding(models):
     X = loud_parts()[:20]
-    model = DynamicPartitionModel(3, max_iter=4, random_state=0).fit(loud_parts(60))
+    model = DynamicPartitionModel(3, family="gaussian", max_iter=4, random_state=0)
+    model.fit(loud_parts(60))
     model.set_params(amplitude="gain")
     assert error(model, X) < error(model.set_params(amplitude=None), X)
     with pytest.raises(ValueError, match="amplitude='gain' was set after"):

@@ -4,12 +4,15 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.preprocessing import OneHotEncoder
 
 from dynpart import DynamicPartitionModel, load
 from dynpart.schema import MOST_LEVELS
+from tests.effort import examples
 
 pl = pytest.importorskip("polars")
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -197,9 +200,11 @@ def test_many_levels():
         DynamicPartitionModel(2).fit(many)
 
 
-def test_arrays_keep_the_rule_of_the_whole_table(frame):
+def test_columns_of_arrays_are_judged_one_by_one(frame):
     X = np.column_stack([np.eye(4), np.arange(4)]) * 1.0
-    assert DynamicPartitionModel(2, max_iter=2).fit(X).schema_.kinds == ("real",) * 5
+    plain = DynamicPartitionModel(2, max_iter=2)
+    assert plain.judge(X).kinds == plain.fit(X).schema_.kinds == ("binary",) * 4 + ("real",)
+    assert DynamicPartitionModel(family="gaussian").judge(X).kinds == ("real",) * 5
     said = DynamicPartitionModel(2, max_iter=2, columns={4: "categorical"}).fit(X)
     assert said.schema_.kinds == ("binary",) * 4 + ("categorical",)
     assert said.schema_.levels_of(4) == ("0", "1", "2", "3")
@@ -209,6 +214,37 @@ def test_arrays_keep_the_rule_of_the_whole_table(frame):
     counts = np.random.default_rng(0).poisson(2, (30, 4))
     dense, sparse = same.fit(counts).means_, same.fit(sp.csr_array(counts)).means_
     np.testing.assert_allclose(dense, sparse)
+
+
+@examples(8)
+@given(seed=st.integers(0, 2**16), units=st.booleans())
+def test_an_array_teaches_what_the_data_frame_of_its_columns_teaches(seed, units):
+    rng = np.random.default_rng(seed)
+    X = np.c_[rng.normal(size=(40, 3)), rng.integers(0, 2, (40, 2))]
+    X[:, :3] *= 10.0 ** rng.integers(-3, 4, 3) if units else 1
+    model = DynamicPartitionModel(2, max_iter=4, random_state=0)
+    framed = pd.DataFrame(X, columns=list("abcde"))
+    blocks = [X[:15], X[15:]]
+    expected = model.fit(framed).log_density(framed)
+    np.testing.assert_array_equal(model.fit(X).log_density(X), expected)
+    np.testing.assert_allclose(model.fit(blocks).log_density(X), expected, rtol=1e-6, atol=1e-6)
+
+
+def test_pixels_of_an_array_share_one_scale():
+    rng = np.random.default_rng(0)
+    pictures = rng.uniform(size=(20, 64)) * rng.uniform(0.3, 1, 64)
+    model = DynamicPartitionModel(2, max_iter=2, random_state=0)
+    assert np.ndim(model.fit(pictures).family_.floor) == 0
+    small = pictures[:, :9]
+    assert np.shape(model.fit(small).family_.floor) == (9,)
+    assert np.shape(model.fit(pictures * 10.0 ** np.arange(64)).family_.floor) == (64,)
+    flags = np.c_[pictures, rng.integers(0, 2, (20, 20))]
+    assert model.fit(flags).schema_.kinds == ("real",) * 64 + ("binary",) * 20
+    for asked in ({"family": "gaussian"}, {"connectivity": np.eye(9)}, {"amplitude": "gain"}):
+        told = DynamicPartitionModel(2, max_iter=2, random_state=0, **asked)
+        assert np.ndim(told.fit(small).family_.floor) == 0
+    model.image_shape_ = (3, 3)
+    assert np.ndim(model.fit(small).family_.floor) == 0
 
 
 def test_family_and_columns_do_not_contradict_each_other(frame):

@@ -8,9 +8,15 @@ from dynpart.arrays import (
     copied,
     first_true,
     in_order,
+    in_rows,
+    is_remote,
     is_tensor,
     like,
     namespace,
+    put_along,
+    stable_order,
+    sums_by_place,
+    take_along,
     to_numpy,
 )
 from dynpart.composition import compose_hard, expertise_ranks, owners
@@ -38,6 +44,27 @@ def test_arrays_become_each_other():
     mixed = np.array([[3.0, 1.0], [1.0, 2.0]])
     np.testing.assert_array_equal(in_order(mixed), [[1, 1], [3, 2]])
     np.testing.assert_array_equal(to_numpy(in_order(torch.as_tensor(mixed))), [[1, 1], [3, 2]])
+
+
+def test_numbers_are_taken_put_and_summed_by_place_alike():
+    rng = np.random.default_rng(0)
+    values, wide = rng.integers(0, 9, (3, 5)).astype(float), rng.random((3, 8))
+    index = np.stack([rng.permutation(8)[:5] for _ in range(3)])
+    place = rng.integers(0, 5, (3, 5))
+    expected = np.zeros((3, 5))
+    np.add.at(expected, (np.arange(3)[:, None], place), values)
+    for kind in (np.asarray, torch.as_tensor):
+        taken = take_along(kind(wide), kind(index))
+        spread = put_along(kind(values), kind(index), 8)
+        np.testing.assert_array_equal(to_numpy(taken), np.take_along_axis(wide, index, axis=1))
+        np.testing.assert_array_equal(to_numpy(take_along(spread, kind(index))), values)
+        assert to_numpy(spread).sum() == values.sum()
+        np.testing.assert_array_equal(to_numpy(sums_by_place(kind(values), kind(place))), expected)
+        order = to_numpy(stable_order(kind(values[0])))
+        np.testing.assert_array_equal(order, np.lexsort((np.arange(5), values[0])))
+        assert not is_remote(kind(values))
+    assert in_rows(values.T).flags.c_contiguous
+    assert in_rows(torch.as_tensor(values).T).is_contiguous()
 
 
 def test_the_first_of_many_places_is_found_row_by_row():

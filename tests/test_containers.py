@@ -4,9 +4,14 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
 
 from dynpart import DynamicPartitionModel
-from dynpart.containers import filled
+from dynpart.containers import filled, within
+from dynpart.schema import Range
+from tests.effort import examples
 
 GAPS = np.array([[False, True, False], [False, False, True]])
 WHOLE, HALVES = np.full((2, 3), 7.0), np.full((2, 3), 2.5)
@@ -68,3 +73,39 @@ def test_flags_with_gaps_that_are_called_categories_stay_flags():
     assert set(map(type, whole["b"])) <= {bool, np.bool_}
     assert model.transform(whole).shape == (8, 2)
     assert model.sample(3, random_state=0)["b"].dtype == bool
+
+
+@given(
+    st.lists(st.floats(-50, 50), min_size=1, max_size=20),
+    st.floats(-20, 20), st.floats(0, 20), st.booleans(), st.booleans(),
+)  # fmt: skip
+@examples(100)
+def test_what_is_drawn_could_have_been_observed(values, low, width, whole, redrawn):
+    if whole:
+        low, width = round(low), round(width)
+    table, rng = np.array([values, values]).T, np.random.default_rng(0)
+    again = (lambda: rng.normal(0, 30, table.shape)) if redrawn else None
+    found = within((Range(float(low), float(low + width), whole), None), table, again)
+    inside = (table[:, 0] >= low) & (table[:, 0] <= low + width)
+    assert ((found[:, 0] >= low) & (found[:, 0] <= low + width)).all()
+    assert not whole or (found[:, 0] == np.round(found[:, 0])).all()
+    assert_array_equal(found[:, 1], table[:, 1])
+    kept = np.round(table[inside, 0]) if whole else table[inside, 0]
+    assert_array_equal(found[inside, 0], kept)
+
+
+def test_tables_drawn_from_a_model_have_the_numbers_of_its_rows():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(
+        {"rooms": rng.integers(1, 5, 60), "rent": np.round(rng.gamma(1, 300, 60), 2),
+         "old": rng.integers(0, 2, 60)}
+    )  # fmt: skip
+    model = DynamicPartitionModel(2, max_iter=4, random_state=0).fit(X)
+    drawn = model.sample(300, random_state=0)
+    assert drawn["rooms"].dtype == X["rooms"].dtype
+    for name in X:
+        assert drawn[name].min() >= X[name].min()
+        assert drawn[name].max() <= X[name].max()
+    assert not (drawn["rent"] == drawn["rent"].round()).all()
+    streamed = DynamicPartitionModel(2, random_state=0).partial_fit(X)
+    assert streamed.schema_.ranges is None  # later batches may go beyond

@@ -11,7 +11,12 @@ from typer.testing import CliRunner
 
 from dynpart import DynamicPartitionModel
 from dynpart.cli import app
-from dynpart.describing import saving_in_words, times_in_words
+from dynpart.describing import (
+    RowTypeSummary,
+    saving_in_words,
+    times_in_words,
+    types_in_words,
+)
 from tests.strategies import composed_means
 
 
@@ -134,7 +139,8 @@ def test_frame_text_and_notebook_say_the_same(model, animals):
     for one in told.experts:
         assert one.name in text
         assert one.name in page
-        assert all(f"{o.words}" in text for o in one.opinions)
+        assert all(o.told() in text for o in one.opinions)
+        assert all((" of its rows" in o.told()) == (o.decides < 0.5) for o in one.opinions)
     json.dumps(told.to_dict(), allow_nan=False)
 
 
@@ -158,6 +164,16 @@ def test_names_of_variables_cannot_be_markup(animals):
 def test_labels_must_fit_the_rows(model, animals):
     with pytest.raises(ValueError, match=r"labels must have one entry per row \(120\), got 2"):
         model.describe(animals, labels=["a", "b"])
+
+
+def test_types_after_the_tenth_are_told_together():
+    shares = np.arange(14, 0, -1) / 105
+    types = [RowTypeSummary(float(share), (k,), (f"x{k}",)) for k, share in enumerate(shares)]
+    lines = types_in_words(types)
+    assert len(lines) == 11
+    assert lines[0] == " 13%  x0"
+    assert lines[-1] == f"{sum(shares[10:]):.1%}  4 other types"
+    assert types_in_words(types[:10]) == lines[:10]
 
 
 def test_bits_in_words():
@@ -261,9 +277,11 @@ def test_poles_of_planted_factors_are_named_by_their_own_items(answers):
     names = DynamicPartitionModel(10, random_state=0).fit(table).expert_names_
     poles = set()
     for name in names:
-        traits = [re.fullmatch(r"(.*?)([a-z]+)\d", trait).groups() for trait in name.split(", ")]
-        assert len(set(traits)) == 1, name  # one factor, one direction
-        side = "low" if re.search("no|low", traits[0][0]) else "high"
-        poles.add((traits[0][1], side))
+        traits = set()
+        for trait in name.split(", "):
+            word, factor, no = re.fullmatch(r"(.*?)([a-z]+)\d(: no)?", trait).groups()
+            traits.add((factor, "low" if no or "low" in word else "high"))
+        assert len(traits) == 1, name  # one factor, one direction
+        poles |= traits
     # A learner may give two experts to one pole; names never mix two.
     assert len(poles) >= 8

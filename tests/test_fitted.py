@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import dynpart.estimator
 import dynpart.fitted
+import dynpart.fitting
 from dynpart import DynamicPartitionModel
 from dynpart.arrays import to_numpy
 from dynpart.datasets import make_pairs
@@ -319,7 +319,7 @@ def test_a_fit_interrupted_in_any_operation_leaves_the_old_model(
 def interrupted_at(line, call):
     """Run `call`, interrupted at the n-th line of the estimator's code; whether it came so far."""
     left = line
-    files = {dynpart.estimator.__file__, dynpart.fitted.__file__}
+    files = {dynpart.fitting.__file__, dynpart.fitted.__file__}
 
     def trace(frame, event, argument):
         nonlocal left

@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dynpart import DynamicPartitionModel
 from dynpart.coding import Coded, coded
 from dynpart.containers import built
 from dynpart.kinds import Survey, doubt_about, said_of_columns, tells_rows_apart
 from dynpart.levels import encoded
 from dynpart.schema import Schema
+from tests.effort import examples
 
 pl = pytest.importorskip("polars")
 
@@ -54,6 +56,55 @@ def kind_of(values, **said):
 )
 def test_a_column_is_what_a_person_would_guess(values, kind):
     assert kind_of(values) == kind
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([1, 2] * 10, "categorical"),
+        ([-1.0, 1.0, np.nan] * 10, "categorical"),
+        ([1, 2] * 9 + [1], "real"),  # too few rows to know
+        ([0, 1] * 10, "binary"),
+        ([0, 1] * 10 + [2], "real"),
+        ([2] * 20, "real"),
+        ([0.5, 1.0] * 10, "real"),
+        ([1, 2] * 9 + [np.nan] * 9, "real"),
+    ],
+)
+def test_two_whole_numbers_in_many_rows_are_codes_of_levels(values, kind):
+    found = judged(pd.DataFrame({"x": values}))
+    assert found.kinds == (kind,)
+    if kind == "categorical":
+        assert found.levels == (tuple(str(int(v)) for v in sorted({*values[:2]})),)
+    assert kind_of(values, x="real") == "real"
+
+
+def test_codes_of_levels_are_for_tables_with_names():
+    X = np.array([[1.0, 2.0]] * 10 + [[2.0, 1.0]] * 10)
+    assert DynamicPartitionModel().judge(X).kinds == ("real", "real")
+    named = DynamicPartitionModel().judge(pd.DataFrame(X, columns=["a", "b"]))
+    assert named.kinds == ("categorical", "categorical")
+    assert named.levels == (("1", "2"), ("1", "2"))
+
+
+@given(
+    st.lists(st.sampled_from([-1.0, 0.0, 1.0, 2.0, 0.5, np.nan]), min_size=1, max_size=60),
+    st.integers(1, 60),
+)
+@examples(100)
+def test_blocks_are_judged_as_the_whole_table_is(values, length):
+    X = pd.DataFrame({"x": values, "y": 0.3})
+    survey = Survey()
+    for start in range(0, len(X), length):
+        survey.look(coded(X.iloc[start : start + length]))
+    assert survey.schema().kinds == judged(X).kinds
+    assert survey.schema().levels == judged(X).levels
+
+
+def test_an_unknown_code_is_told_with_a_remedy():
+    learnt = judged(pd.DataFrame({"sex": [1, 2] * 10}))
+    with pytest.raises(ValueError, match=r"holds '3' .* or learn with the column as 'real'"):
+        encoded(coded(pd.DataFrame({"sex": [1, 3]})), learnt)
 
 
 @pytest.mark.parametrize(
@@ -248,7 +299,7 @@ def test_values_in_words():
     said = [
         schema.value_text(*each) for each in ((0, 1), (1, 2.0), (1, 1 / 3), (2, 0), (1, np.nan))
     ]
-    assert said == ["b", "2", "0.3333", "no", "not observed"]
+    assert said == ["b", "2", "0.333333", "no", "not observed"]
 
 
 def test_numbers_are_coded_as_they_are():

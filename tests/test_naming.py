@@ -18,6 +18,7 @@ from dynpart.naming import (
     column_names,
     expert_names,
     expert_of_column,
+    mean_in_words,
     negated,
     percent,
     place_in_words,
@@ -142,7 +143,7 @@ def test_columns_of_every_kind_speak_of_themselves():
     schema = Schema(kinds, ("milk", "legs", "visits", "age"))
     names = expert_names(opinions, schema)
     assert set(names[0].split(", ")) == {"milk", "legs 2"}
-    assert set(names[1].split(", ")) == {"no milk", "legs 0"}
+    assert set(names[1].split(", ")) == {"milk: no", "legs 0"}
 
 
 def test_places_of_images():
@@ -167,13 +168,39 @@ def test_experts_of_images_are_named_by_place():
     assert all(any(place in name for place in places) for name in names)
 
 
+@pytest.mark.parametrize("name", ["eggs", "breathes", "aquatic", "no legs", "makes friends easily"])
+def test_negations_need_no_grammar(name):
+    assert negated(name) == f"{name}: no"
+
+
+@given(st.floats(-1e9, 1e9), st.floats(1e-5, 1e9))
+@examples(200)
+def test_means_are_told_to_the_second_digit_of_the_spread(value, spread):
+    told = mean_in_words(value, spread)
+    assert "e" not in told
+    assert told != "-0"
+    assert abs(float(told) - value) <= spread / 20 * (1 + 1e-9) + 1e-12 * abs(value)
+    digits = told.lstrip("-").replace(".", "").strip("0")
+    assert len(digits) <= max(1, 3 + np.log10(max(abs(value), spread) / spread))
+
+
 @pytest.mark.parametrize(
-    ("name", "no"),
-    [("eggs", "no eggs"), ("aquatic", "not aquatic"), ("no legs", "legs"),
-     ("makes friends easily", "not makes friends easily")],
+    ("value", "spread", "text"),
+    [(89491.3, 26703.0, "89000"), (0.0004, 0.86, "0"), (3.998, 0.7, "4"), (-1e-19, 0.5, "0"),
+     (21.69, 11.1, "22"), (1999.6, 3.0, "1999.6"), (5.0, 0.0, "5"), (2.5, np.nan, "2.5")],
 )  # fmt: skip
-def test_negations(name, no):
-    assert negated(name) == no
+def test_means_have_the_digits_that_matter(value, spread, text):
+    assert mean_in_words(value, spread) == text
+
+
+def test_experts_of_one_name_are_told_apart_by_weaker_traits():
+    """Two experts that say the same of one variable: a second one tells them apart, no number."""
+    eta = np.array([[[0.999, 0.5, 0.5], [0.999, 0.5, 0.7]]])
+    experts = Experts(Bernoulli(), eta, np.zeros((2, 3)))
+    moments = column_moments(np.array([[1.0, 1, 0], [0, 0, 1], [0, 1, 0], [0, 0, 1]]))
+    opinions = opinions_of(experts, np.full(2, 0.5), moments, None)
+    names = expert_names(opinions, Schema.of("binary", 3, names=["milk", "tail", "fins"]))
+    assert names == ["milk", "milk, fins"]
 
 
 @pytest.mark.parametrize(
@@ -186,9 +213,9 @@ def test_shares_are_never_rounded_to_certainty(share, text):
 
 
 def test_columns_begin_with_the_experts_number():
-    names = ["milk, hair, no eggs", "Été (2)", "!", "a word " * 20]
+    names = ["milk, hair, eggs: no", "Été (2)", "!", "a word " * 20]
     columns = column_names(names)
-    assert columns[:3] == ["expert0_milk_hair_no_eggs", "expert1_ete_2", "expert2"]
+    assert columns[:3] == ["expert0_milk_hair_eggs_no", "expert1_ete_2", "expert2"]
     assert all(column.isidentifier() and len(column) < 45 for column in columns)
     assert [expert_of_column(column) for column in columns] == [0, 1, 2, 3]
     assert expert_of_column("expertise") is None

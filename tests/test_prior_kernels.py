@@ -6,8 +6,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dynpart.prior import _fitting, _kernels
+from dynpart.prior import _kernels, _lists
 from dynpart.prior._code_prior import MANY_SCORES
+from dynpart.prior._counted import NEGLIGIBLE, SHRINKAGE, n_pairs
+from dynpart.prior._lists import ListedCodes
 from tests.effort import examples
 from tests.test_prior import random_prior
 
@@ -15,7 +17,7 @@ from tests.test_prior import random_prior
 def drawn_codes(rng, n_experts):
     n_rows = rng.integers(1, 200)
     codes = rng.random((n_rows, n_experts)) < rng.random(n_experts)
-    return _fitting._Counted.of(codes, rng.uniform(0.1, 3, n_rows))
+    return ListedCodes.of(codes, rng.uniform(0.1, 3, n_rows))
 
 
 @examples(25)
@@ -23,16 +25,22 @@ def drawn_codes(rng, n_experts):
 def test_rows_are_shared_out_by_how_probable_types_are(seed, n_experts, n_types):
     rng = np.random.default_rng(seed)
     counted, prior = drawn_codes(rng, n_experts), random_prior(rng, n_types, n_experts)
-    types, log_prob = counted.shared_out(prior)
+    types = counted.shared_out(prior, linked=True)
     share = counted.counts[:, None] * prior.type_probabilities(counted.codes)
+    share = share[:, share.sum(axis=0) >= min(1.0, share.sum(axis=0).max())]
     np.testing.assert_allclose(types.share, share, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(types.n_rows, share.sum(axis=0), atol=1e-8)
     np.testing.assert_allclose(types.active, share.T @ counted.codes, atol=1e-8)
+    log_prob = counted.log_prob(prior, linked=True)
     np.testing.assert_allclose(log_prob, counted.counts @ prior.log_prob(counted.codes))
-    pairs = counted.pairs(types, slice(0, n_types))
-    heavy = np.where(share > _fitting.NEGLIGIBLE * counted.counts[:, None], share, 0.0)
+    own, most = counted.likeliest(prior)
+    np.testing.assert_array_equal(own, prior.types(counted.codes))
+    np.testing.assert_allclose(most, prior.log_joint(counted.codes).max(axis=1))
+    pairs = counted.pairs(types, slice(0, share.shape[1]))
+    heavy = np.where(share > NEGLIGIBLE * counted.counts[:, None], share, 0.0)
     expected = np.einsum("nc,ni,nj->cij", heavy, counted.codes, counted.codes)
-    np.testing.assert_allclose(pairs, expected, rtol=1e-6, atol=1e-6)
+    k, other = np.tril_indices(n_experts)
+    np.testing.assert_allclose(pairs, expected[:, k, other], rtol=1e-6, atol=1e-6)
 
 
 def test_many_codes_are_as_probable_as_few():
@@ -48,10 +56,11 @@ def test_blocks_and_threads_change_nothing_but_rounding(monkeypatch):
     rng = np.random.default_rng(0)
     codes = rng.random((6000, 40)) < rng.random(40) / 2
     prior = random_prior(rng, 8, 40)
-    whole, log_prob = _fitting._Counted.of(codes, None).shared_out(prior)
-    monkeypatch.setattr(_fitting, "BLOCK_CODES", 100)
+    counted = ListedCodes.of(codes, None)
+    whole, log_prob = counted.shared_out(prior, linked=True), counted.log_prob(prior, linked=True)
+    monkeypatch.setattr(_lists, "BLOCK_CODES", 100)
     monkeypatch.setattr("dynpart.threads.SHARED_TERMS", 1)
-    parts, again = _fitting._Counted.of(codes, None).shared_out(prior)
+    parts, again = counted.shared_out(prior, linked=True), counted.log_prob(prior, linked=True)
     np.testing.assert_array_equal(parts.share, whole.share)
     np.testing.assert_allclose(parts.active, whole.active)
     np.testing.assert_allclose(again, log_prob)
@@ -60,9 +69,9 @@ def test_blocks_and_threads_change_nothing_but_rounding(monkeypatch):
 def gains_of_edges(pairs, n_rows, overall):
     """Mutual information of every two experts, times rows, from the four cells of their table."""
     gain = np.zeros_like(pairs)
-    total = n_rows + _fitting.SHRINKAGE
-    both = pairs + _fitting.SHRINKAGE * np.outer(overall, overall)
-    single = np.diagonal(pairs) + _fitting.SHRINKAGE * overall
+    total = n_rows + SHRINKAGE
+    both = pairs + SHRINKAGE * np.outer(overall, overall)
+    single = np.diagonal(pairs) + SHRINKAGE * overall
     for i, j in combinations(range(len(overall)), 2):
         cells = np.array([
             [total - single[i] - single[j] + both[i, j], single[j] - both[i, j]],
@@ -92,7 +101,10 @@ def test_forests_are_the_heaviest(seed, n_experts, price):
     overall, n_rows = counted.frequencies, np.array([counted.n_rows])
     pairs = ((counted.codes.T * counted.counts) @ counted.codes)[None]
     parent = np.empty((1, n_experts), dtype=np.int64)
-    _kernels.heaviest_forests(pairs, n_rows, overall, _fitting.SHRINKAGE, price, parent)
+    packed = pairs[:, *np.tril_indices(n_experts)]
+    edges = np.zeros((1, n_pairs(n_experts)))
+    _kernels.gains_of_edges(packed, n_rows, overall, SHRINKAGE, price, edges)
+    _kernels.heaviest_forests(edges, parent)
     gain = gains_of_edges(pairs[0], n_rows[0], overall)
     child = np.flatnonzero(parent[0] >= 0)
     edges = gain[child, parent[0, child]]

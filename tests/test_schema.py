@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dynpart import DynamicPartitionModel
 from dynpart.datasets import make_pairs
-from dynpart.schema import Schema
+from dynpart.schema import Range, Schema
 
 
 @st.composite
@@ -20,7 +20,11 @@ def schemas(draw):
     columns = {"min_size": n_features, "max_size": n_features}
     names = draw(st.none() | st.lists(st.text(max_size=3), unique=True, **columns).map(tuple))
     kinds = draw(st.lists(st.sampled_from(["binary", "real"]), **columns))
-    return Schema(tuple(kinds), names, shape)
+    ranges = None
+    if draw(st.booleans()):
+        spans = st.tuples(st.floats(-9, 0), st.floats(0, 9), st.booleans())
+        ranges = tuple(Range(*draw(spans)) if kind == "real" else None for kind in kinds)
+    return Schema(tuple(kinds), names, shape, ranges=ranges)
 
 
 @given(schemas())
@@ -59,6 +63,15 @@ GOOD = {"kinds": "real", "names": None, "image_shape": None}
         ({**GOOD, "image_shape": [4, True]}, "image_shape"),
         ({**GOOD, "image_shape": [2.0, 2]}, "image_shape"),
         ({**GOOD, "image_shape": [-2, -2]}, "image_shape"),
+        ({**GOOD, "ranges": 3}, "ranges"),
+        ({**GOOD, "ranges": [None]}, "ranges"),
+        ({**GOOD, "ranges": [None, None, None, 3]}, "range"),
+        ({**GOOD, "ranges": [None, None, None, [1, 2]]}, "range"),
+        ({**GOOD, "ranges": [None, None, None, [2, 1, False]]}, "range"),
+        ({**GOOD, "ranges": [None, None, None, [1, "2", False]]}, "range"),
+        ({**GOOD, "ranges": [None, None, None, [1, 1e999, False]]}, "range"),
+        ({**GOOD, "ranges": [None, None, None, [1, 2, 0]]}, "range"),
+        ({**GOOD, "kinds": "binary", "ranges": [None, None, None, [0, 1, True]]}, "range"),
     ],
 )
 def test_what_is_no_schema_is_refused(value, message):
@@ -74,11 +87,18 @@ def test_a_fitted_model_has_one_that_agrees_with_its_attributes():
     assert not hasattr(model, "image_shape_")
     model.image_shape_ = (np.int64(2), 2)
     assert model.schema_.image_shape == (2, 2)
-    model.fit(
-        pd.DataFrame(X + 0.5 * np.random.default_rng(0).random(X.shape), columns=list("abcd"))
-    )
+    noisy = X + 0.5 * np.random.default_rng(0).random(X.shape)
+    model.fit(pd.DataFrame(noisy, columns=list("abcd")))
     assert model.schema_ == Schema(
-        ("real",) * 4, tuple("abcd"), (2, 2), dtypes=("float",) * 4, container="pandas"
+        ("real",) * 4,
+        tuple("abcd"),
+        (2, 2),
+        dtypes=("float",) * 4,
+        container="pandas",
+        ranges=tuple(
+            Range(*ends, False)
+            for ends in zip(noisy.min(0).tolist(), noisy.max(0).tolist(), strict=True)
+        ),
     )
     assert list(model.feature_names_in_) == list(model.schema_.names)
     assert model.partial_fit(pd.DataFrame(X, columns=list("abcd"))).schema_.names == tuple("abcd")

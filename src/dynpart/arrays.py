@@ -31,6 +31,26 @@ def is_tensor(array: Any) -> bool:
     return torch is not None and isinstance(array, torch.Tensor)
 
 
+def is_remote(array: Any) -> bool:
+    """Whether `array` is a torch tensor in the memory of a GPU, not in the processor's."""
+    return is_tensor(array) and array.device.type != "cpu"
+
+
+def is_sparse(array: Any) -> bool:
+    """Whether `array` is a sparse matrix or array of SciPy; never imports SciPy.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dynpart.arrays import is_sparse
+    >>> from scipy.sparse import csr_array
+    >>> is_sparse(csr_array((2, 2))), is_sparse(np.zeros((2, 2)))
+    (True, False)
+    """
+    sparse = sys.modules.get("scipy.sparse")
+    return sparse is not None and bool(sparse.issparse(array))
+
+
 def namespace(array: Any) -> Any:
     """The module whose functions work on this array: ``numpy`` or ``torch``."""
     return sys.modules["torch"] if is_tensor(array) else np
@@ -53,6 +73,11 @@ def copied(array: Any) -> Any:
     return array.clone() if is_tensor(array) else array.copy()
 
 
+def in_rows(array: Any) -> Any:
+    """The same numbers, those of a row side by side in memory."""
+    return array.contiguous() if is_tensor(array) else np.ascontiguousarray(array)
+
+
 def as_float64(array: Any) -> Any:
     """The same numbers in double precision, as the kind of array they are."""
     return array.double() if is_tensor(array) else np.asarray(array, dtype=np.float64)
@@ -61,6 +86,67 @@ def as_float64(array: Any) -> Any:
 def in_order(array: Any) -> Any:
     """The same numbers, rising along the first axis."""
     return array.sort(dim=0).values if is_tensor(array) else np.sort(array, axis=0)
+
+
+def stable_order(array: Any) -> Any:
+    """Indices that put numbers, shape (n,), in rising order; equal ones stay as they stand."""
+    return array.argsort(stable=True) if is_tensor(array) else np.argsort(array, kind="stable")
+
+
+def take_along(array: Any, index: Any) -> Any:
+    """Of every row of `array` the numbers at these places, in the shape of `index`.
+
+    Parameters
+    ----------
+    array : array of shape (n_rows, n_places)
+    index : array of shape (n_rows, n_taken), integers
+    """
+    return array.gather(1, index) if is_tensor(array) else np.take_along_axis(array, index, axis=1)
+
+
+def put_along(values: Any, index: Any, n_places: int) -> Any:
+    """The values of every row at these places, no two at the same; zeros elsewhere.
+
+    Parameters
+    ----------
+    values : array of shape (n_rows, n)
+    index : array of shape (n_rows, n), integers
+    n_places : int
+
+    Returns
+    -------
+    array of shape (n_rows, n_places)
+    """
+    if is_tensor(values):
+        return values.new_zeros((len(values), n_places)).scatter_(1, index, values)
+    found = np.zeros((len(values), n_places))
+    np.put_along_axis(found, index, values, axis=1)
+    return found
+
+
+def sums_by_place(values: Any, place: Any) -> Any:
+    """Sums of the values of each row that are assigned to each place, in the shape of `values`.
+
+    The order of summation is fixed, on a GPU too.
+
+    Parameters
+    ----------
+    values : array of shape (n_rows, n)
+    place : array of shape (n_rows, n), integers from 0 to n - 1
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dynpart.arrays import sums_by_place
+    >>> sums_by_place(np.array([[1.0, 2.0, 4.0]]), np.array([[0, 2, 2]]))
+    array([[1., 0., 6.]])
+    """
+    n_rows, n = values.shape
+    if is_tensor(values):
+        apart = values.new_zeros((n_rows, n, n))
+        return apart.scatter_(2, place[:, :, None], values[:, :, None]).sum(dim=1)
+    flat = (np.arange(n_rows)[:, None] * n + place).ravel()
+    return np.bincount(flat, values.ravel(), values.size).reshape(values.shape)
 
 
 def log_gamma(array: Any) -> Any:

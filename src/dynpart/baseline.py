@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dynpart.arrays import to_numpy
+from dynpart.arrays import like, to_numpy
 from dynpart.encoding import Encoding, log_likelihood
 from dynpart.engines import Engine, Experts, PursuitRule
 from dynpart.prior import CodePrior
@@ -87,14 +87,19 @@ def beside_columns(
         codes = pursue(engine, rows, encoders, rule)
     summary = codes.summary(experts.n_experts).to_numpy()
     explained = summary.log_likelihood
-    active = to_numpy(codes.active(experts.n_experts))
-    weight = np.ones(len(active)) if codes.weight is None else to_numpy(codes.weight)
+    active, weight = codes.active(experts.n_experts), codes.weight
     if encoders is not experts:  # codes know how likely rows are to these
         taken = engine.take(rows, np.arange(n_rows)).to_numpy()
-        explained = float(weight @ log_likelihood(taken, active, experts.like(taken.values)))
-    told = float(weight @ prior.log_prob(active))
+        here = experts.like(taken.values)
+        explained = _total(log_likelihood(taken, to_numpy(active), here), weight)
+    told = _total(prior.log_prob(active), weight)
     return Baseline(
         float((explained + told) / summary.n_rows),
         float(columns.log_likelihood / columns.n_rows),
         max(1, round(summary.n_rows)),
     )
+
+
+def _total(values: Any, weight: Any) -> float:
+    """The sum over rows, each counted as often as it weighs."""
+    return float(values.sum() if weight is None else (values * like(weight, values)).sum())

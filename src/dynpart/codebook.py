@@ -1,7 +1,7 @@
-"""The code book: codes of training rows, and what they make of the gaps of a row.
+"""Imputation: predictions averaged over codes, weighted by the likelihood of the observed values.
 
-Which experts go together is not a matter of independent bits. The codes of the training rows know:
-a gap is filled with what experts say under the codes of rows that agree with what was observed.
+With few experts these are all codes, weighted by the prior. Otherwise they are the codes of
+training rows: the code book.
 """
 
 from __future__ import annotations
@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dynpart.arrays import copied, is_observed, row_blocks
+from dynpart.arrays import copied, is_observed, row_blocks, stable_order, to_numpy
 from dynpart.composition import compose_hard, owners
 from dynpart.engines import Experts
+from dynpart.enumeration import all_codes
+from dynpart.prior import CodePrior, distinct_codes
 from dynpart.rows import Rows
 
 Array = NDArray[np.float64]
@@ -26,11 +28,13 @@ MOST_CODES = 4000
 MOST_VALUES = 1 << 24
 """Values (codes x variables) that opinions under all codes may take up."""
 EVIDENCE = 0.35
-"""Power of a row's likelihood in the weight of a code.
+"""Power of a row's likelihood in the weight of a code of the book.
 
 Variables that one expert explains are not independent evidence; with the full likelihood a few
 codes would outvote all others.
 """
+EVIDENCE_OF_ALL = 0.5
+"""The same for all codes, whose prior was fitted together with the opinions."""
 OWN = 1e-6
 """Weight of a row's own code beside those of the other rows."""
 
@@ -50,14 +54,14 @@ class CodeBook:
     codes: NDArray[np.bool_]
     counts: Array
 
+    evidence: ClassVar[float] = EVIDENCE
+
     @classmethod
-    def of(cls, active: NDArray[np.bool_], weight: Array | None = None) -> CodeBook:
+    def of(cls, active: Any, weight: Any = None) -> CodeBook:
         """The book of some rows' codes; of very many distinct ones the most frequent are kept."""
-        packed, inverse = np.unique(np.packbits(active, axis=1), axis=0, return_inverse=True)
-        counts = np.bincount(inverse.ravel(), weight, minlength=len(packed)).astype(np.float64)
-        kept = np.argsort(-counts, kind="stable")[:MOST_CODES]
-        codes = np.unpackbits(packed[kept], axis=1, count=active.shape[1]).astype(bool)
-        return cls(codes, counts[kept])
+        rows, counts = distinct_codes(active, weight)
+        kept = stable_order(-counts)[:MOST_CODES]
+        return cls(to_numpy(active[rows[kept]]).astype(bool), to_numpy(counts[kept]))
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -67,7 +71,7 @@ class CodeBook:
         packed = np.packbits(self.codes, axis=1)
         return {code.tobytes(): place for place, code in enumerate(packed)}
 
-    def log_counts(self, own: NDArray[np.bool_], n_codes: int) -> Array:
+    def log_weight(self, own: NDArray[np.bool_], n_codes: int) -> Array:
         """Log counts of the first codes for rows with these codes, each without the row itself."""
         counts = np.tile(self.counts[:n_codes], (len(own), 1))
         for row, code in enumerate(np.packbits(own, axis=1)):
@@ -75,6 +79,35 @@ class CodeBook:
             if place < n_codes:
                 counts[row, place] -= 1
         return np.log(np.maximum(counts, OWN))
+
+
+@dataclass(frozen=True, eq=False)
+class AllCodes:
+    """All codes of few experts, and their prior probabilities.
+
+    Attributes
+    ----------
+    codes : ndarray of shape (n_codes, n_experts), bool
+    log_prior : ndarray of shape (n_codes,)
+    """
+
+    codes: NDArray[np.bool_]
+    log_prior: Array
+
+    evidence: ClassVar[float] = EVIDENCE_OF_ALL
+
+    @classmethod
+    def of(cls, prior: CodePrior, fewest: int, most: int) -> AllCodes:
+        """The codes within limits on active experts."""
+        codes = all_codes(prior.n_experts, fewest, most)
+        return cls(codes, to_numpy(prior.log_prob(codes)))
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def log_weight(self, own: NDArray[np.bool_], n_codes: int) -> Array:
+        """Log prior of the first codes, the same for all rows."""
+        return np.broadcast_to(self.log_prior[:n_codes], (len(own), n_codes))
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +145,7 @@ class Guess:
 
 
 def guesses(
-    rows: Rows, own: NDArray[np.bool_], experts: Experts, book: CodeBook
+    rows: Rows, own: NDArray[np.bool_], experts: Experts, book: CodeBook | AllCodes
 ) -> Iterator[Guess]:
     """What rows may be for missing values, block by block.
 
@@ -123,7 +156,7 @@ def guesses(
         The rows' own codes.
     experts : Experts
         In NumPy's arrays, as the rows are.
-    book : CodeBook
+    book : CodeBook or AllCodes
     """
     family, n_features = experts.family, rows.shape[1]
     n_codes = max(1, min(len(book), MOST_VALUES // n_features))
@@ -139,8 +172,8 @@ def guesses(
         explained[:, :-1] -= observed @ log_partition.T
         base: Any = family.log_base(rows.values[block])
         explained[:, -1] = (family.log_density(rows.values[block], its) - base).sum(axis=1)
-        log_counts = book.log_counts(own[block], n_codes)
-        score = np.c_[log_counts, np.full(len(own[block]), np.log(OWN))] + EVIDENCE * explained
+        before = book.log_weight(own[block], n_codes)
+        score = np.c_[before, np.full(len(own[block]), np.log(OWN))] + book.evidence * explained
         weight = np.exp(score - score.max(axis=1, keepdims=True))
         yield Guess(block, weight / weight.sum(axis=1, keepdims=True), eta, its)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import os
 import platform
@@ -27,12 +28,13 @@ from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
 from numba.core.lowering import Lower
 from numba.core.registry import CPUDispatcher
+from numba.core.runtime import rtsys
 from numba.core.typed_passes import NativeLowering
 from numba.core.types import unliteral
 
 from dynpart.notices import tell
 
-COMPILING = "compiling kernels for this machine: once after an installation, up to 20 s"
+COMPILING = "compiling kernels for this machine: once after an installation, about 20 s"
 COSTS = (
     "kernels are compiled anew in every process, which takes up to 20 s; set NUMBA_CACHE_DIR to a "
     "folder that can be written to"
@@ -236,6 +238,20 @@ class KernelCompiler(CompilerBase):
         state.library.enable_object_caching()
         return [DefaultPassBuilder.define_nopython_pipeline(state)]
 
+    def compile_extra(self, func: Any) -> Any:
+        """Compile the function, while garbage is left where it is.
+
+        A compiler makes millions of small objects and keeps most of them to the end: looking
+        through them again and again takes a tenth of its time.
+        """
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            return super().compile_extra(func)
+        finally:
+            if collects:
+                gc.enable()
+
 
 class Places(CompileResultCacheImpl):
     """Where Numba looks for a cache; not in the home of the user who has none.
@@ -266,13 +282,19 @@ class LenientCache(FunctionCache):
         )
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """The code of an earlier process, or None."""
+        """The code of an earlier process, or None.
+
+        Numba alone would first import all that it can compile, SciPy's linear algebra among it;
+        code that is made needs nothing but the functions that count references to arrays.
+        """
+        found = None
         try:
-            found = super().load_overload(sig, target_context)
+            rtsys.initialize(target_context)
+            with self._guard_against_spurious_io_errors():
+                found = self._load_overload(sig, target_context)
         except Exception:  # unpickling a damaged file may raise anything
             with suppress(Exception):
                 self.flush()  # the index is begun again, and the code compiled again
-            found = None
         if found is None:
             tell(COMPILING)
         return found

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 
-from dynpart.arrays import is_tensor, like
+from dynpart.arrays import is_sparse, is_tensor, like
 from dynpart.coding import level_name
-from dynpart.schema import Schema
+from dynpart.schema import Ranges, Schema
 
 # ------------------------------------------------------------------------------- new tables
 
 
 FLAGS = {"False": False, "True": True, "0": False, "1": True}
 """Booleans by the names of their levels; as numbers where gaps stand among them."""
+REDRAWN = 10
+"""How often numbers that are out of range are drawn again."""
 
 
 def built(table: NDArray[Any], schema: Schema, *, means: bool = False) -> Any:
@@ -67,6 +69,47 @@ def built(table: NDArray[Any], schema: Schema, *, means: bool = False) -> Any:
     for d, column in enumerate(columns):
         rows[:, d] = column.tolist()
     return rows
+
+
+def within(
+    ranges: Ranges, table: NDArray[Any], again: Callable[[], NDArray[Any]] | None = None
+) -> NDArray[Any]:
+    """Numbers as they could have been observed: within the range of each variable, whole or not.
+
+    Parameters
+    ----------
+    ranges : tuple of (Range or None)
+        None for variables that may have any value.
+    table : ndarray of shape (n_rows, n_features)
+    again : callable, optional
+        Draws such a table anew, of which values are taken where this one is out of range, a few
+        times over. What is left then is moved to the edge.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_features)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dynpart.containers import within
+    >>> from dynpart.schema import Range
+    >>> within((Range(0.0, 5.0, True), None), np.array([[-0.2, 7.1], [3.4, -2.0]]))
+    array([[ 0. ,  7.1],
+           [ 3. , -2. ]])
+    """
+    low = np.array([-np.inf if one is None else one.low for one in ranges])
+    high = np.array([np.inf if one is None else one.high for one in ranges])
+    whole = np.array([one is not None and one.whole for one in ranges])
+    table = np.where(whole, np.round(table), table)
+    for _ in range(REDRAWN if again is not None else 0):
+        outside = (table < low) | (table > high)
+        if again is None or not outside.any():
+            break
+        new = again()
+        table = np.where(outside, np.where(whole, np.round(new), new), table)
+    # Minus zero is no number that a person writes.
+    return np.clip(table, low, high) + 0.0
 
 
 def _has_text(schema: Schema) -> bool:
@@ -161,7 +204,7 @@ def filled(
     >>> filled(np.array([[1.0, np.nan]]), np.array([[9.0, 2.0]]), np.array([[False, True]]))
     array([[1., 2.]])
     """
-    if issparse(X):
+    if is_sparse(X):
         return _filled_sparse(X, values, gaps)
     if hasattr(X, "get_columns"):
         return _filled_polars(X, values, gaps, schema)

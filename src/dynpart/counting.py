@@ -7,17 +7,16 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import validate_data
 
-from dynpart.arrays import like
+from dynpart.arrays import is_sparse, like
 from dynpart.baseline import beside_columns
 from dynpart.encoding import Encoding, book_of_rows
 from dynpart.fitted import FittedModel
 from dynpart.learning import COUNTED_ROWS, activation_probabilities
 from dynpart.opening import Data, open_data, open_sparse, open_table
-from dynpart.sources import DTYPES, is_source
-from dynpart.sparse import is_large, is_sparse
-from dynpart.validation import rows_have
+from dynpart.sources import is_source
+from dynpart.sparse import is_large
+from dynpart.validation import DTYPES, rows_have
 
 LIGHT = 0.1
 """Weight of a row, on average, below which weights were probably meant otherwise."""
@@ -84,9 +83,9 @@ class CountedModel(FittedModel):
             self._found_schema = self._survey_blocks(X)
         data = open_data(X, self._engine(X), sample_weight, self._encoder())
         if hasattr(data.head, "columns"):
-            validate_data(self, data.head, reset=reset, skip_check_array=True)
+            self._validated(data.head, reset=reset, skip_check_array=True)
         else:
-            validate_data(self, data.head, dtype=DTYPES, reset=reset, ensure_all_finite=False)
+            self._validated(data.head, dtype=DTYPES, reset=reset, ensure_all_finite=False)
         return data
 
     def _open_table(

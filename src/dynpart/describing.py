@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dynpart.arrays import row_blocks, to_numpy
 from dynpart.composition import owners
-from dynpart.naming import opinion_in_words, percent, value_in_words
+from dynpart.naming import opinion_in_words, percent, says_in_words
 from dynpart.opinions import Opinions, usual_parameters
 from dynpart.stability import LEGEND
 
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 NATS = math.log(2)
 """Nats in a bit."""
+SELDOM = 0.5
+"""Where an expert decides a variable in fewer of its rows, it is said in how many."""
+MOST_TYPES = 10
+"""Types of rows that are told one by one."""
 TOGETHER, APART = 0.15, -0.15
 """Correlations of activations from which on experts are said to go together, or not."""
 
@@ -52,6 +56,12 @@ class Opinion:
     usual: float
     decides: float
     words: str
+
+    def told(self) -> str:
+        """The words, and in how many of the expert's rows it decides, if these are few."""
+        if self.decides >= SELDOM:
+            return self.words
+        return f"{self.words}, in {percent(self.decides)} of its rows"
 
 
 @dataclass(frozen=True)
@@ -171,7 +181,7 @@ class Description:
                 "expert": one.expert,
                 "name": one.name,
                 "active": one.active,
-                "says": "; ".join(f"{o.variable}: {o.words}" for o in one.opinions),
+                "says": "; ".join(f"{o.variable}: {o.told()}" for o in one.opinions),
                 "typical": "; ".join(one.typical),
                 "together": "; ".join(other.name for other in one.together),
                 "apart": "; ".join(other.name for other in one.apart),
@@ -192,12 +202,12 @@ class Description:
         for one in self.experts:
             told += ["", f"{one.name}   (expert {one.expert}, in {percent(one.active)} of rows)"]
             width = max((len(o.variable) for o in one.opinions), default=0)
-            told += [f"   {o.variable:<{width}}  {o.words}" for o in one.opinions]
+            told += [f"   {o.variable:<{width}}  {o.told()}" for o in one.opinions]
             for title, items in _lists(one):
                 told.append(f"   {title}: {items}")
         if len(self.types) > 1:
             told += ["", "Types of rows, by the experts that come together in them:"]
-            told += [f"   {percent(kind.share):>4}  {type_in_words(kind)}" for kind in self.types]
+            told += [f"   {line}" for line in types_in_words(self.types)]
         if any(one.stability is not None for one in self.experts):
             told += ["", "Stability, in bootstrap samples:"]
             told += [f"   {mark}: {meaning}" for mark, meaning in LEGEND.items()]
@@ -224,7 +234,7 @@ class Description:
         rows = []
         for one in self.experts:
             opinions = "<br>".join(
-                f"{html.escape(o.variable)}: {html.escape(o.words)}" for o in one.opinions
+                f"{html.escape(o.variable)}: {html.escape(o.told())}" for o in one.opinions
             )
             lists = "<br>".join(f"{title}: {html.escape(items)}" for title, items in _lists(one))
             rows.append(
@@ -234,7 +244,7 @@ class Description:
             )
         head = "".join(f"<th>{t}</th>" for t in ("", "expert", "active in", "says", "rows"))
         told = "<br>".join(html.escape(line) for line in (self._summary(), *self._judged()))
-        kinds = "; ".join(f"{percent(kind.share)} {type_in_words(kind)}" for kind in self.types)
+        kinds = "; ".join(line.strip() for line in types_in_words(self.types))
         if len(self.types) > 1:
             told += f"<br>Types of rows: {html.escape(kinds)}."
         return (
@@ -255,8 +265,18 @@ def _lists(one: ExpertSummary) -> list[tuple[str, str]]:
 
 
 def type_in_words(kind: RowTypeSummary) -> str:
-    """The experts of a type of row: "milk, hair, no eggs + four legs, tail"."""
+    """The experts of a type of row: "milk, hair, eggs: no + four legs, tail"."""
     return " + ".join(kind.names) or "none in particular"
+
+
+def types_in_words(types: Sequence[RowTypeSummary], most: int = MOST_TYPES) -> list[str]:
+    """Types of rows, one a line with its share; those after the first `most` together."""
+    lines = [f"{percent(kind.share):>4}  {type_in_words(kind)}" for kind in types[:most]]
+    rest = types[most:]
+    if rest:
+        share = percent(sum(kind.share for kind in rest))
+        lines.append(f"{share:>4}  {len(rest)} other types")
+    return lines
 
 
 def saving_in_words(saved: float) -> str:
@@ -309,7 +329,7 @@ class DescribesItself:
         """Names of the experts: their most unusual opinions, or names set by the user.
 
         Names come from the opinions that differ most from the overall rates, among the variables
-        that the expert owns: "milk, hair, no eggs". For images they give the place: "lower left".
+        that the expert owns: "milk, hair, eggs: no". For images they give the place: "lower left".
         """
         from dynpart.naming import expert_names
 
@@ -567,7 +587,7 @@ def _opinions_in_short(opinions: Opinions, schema: Schema, k: int, top: int) -> 
     return tuple(
         Opinion(
             schema.label(d),
-            value_in_words(schema, d, opinions.value[k, d]),
+            says_in_words(opinions, schema, k, d),
             None if np.isnan(opinions.chance[k, d]) else float(opinions.chance[k, d]),
             float(opinions.usual[k, d]),
             float(opinions.decides[k, d]),

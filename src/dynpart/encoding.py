@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dynpart.amplitudes import row_amplitudes
 from dynpart.arrays import is_observed, namespace, row_blocks, to_numpy
-from dynpart.codebook import CodeBook, completed
+from dynpart.codebook import MOST_CODES, CodeBook, completed
 from dynpart.composition import owners
 from dynpart.engines import (
     Codes,
@@ -25,6 +25,7 @@ from dynpart.engines import (
 )
 from dynpart.engines.reference import HardScore, expert_log_densities
 from dynpart.engines.reference_amplitudes import row_scores
+from dynpart.enumeration import are_few
 from dynpart.prior import MOST_TYPES, ROUGHLY, CodePrior, fit_prior, independent_prior
 from dynpart.pursuits import UNTIL_SETTLED, affordable_starts, pursue
 from dynpart.rows import Rows
@@ -68,7 +69,7 @@ class Pursuit:
 
 @dataclass(frozen=True)
 class Encoding:
-    """The parameters of a model that decide which code per row gets.
+    """The parameters of a model that decide which code a row gets.
 
     Attributes
     ----------
@@ -147,6 +148,10 @@ class Encoding:
             prior=prior if self.is_joint else None,
         )
 
+    def are_few(self, shape: tuple[int, int]) -> bool:
+        """Whether all codes of so many experts, over so many variables, can be looked at."""
+        return are_few(shape, *self.limits(shape[0]))
+
     @property
     def is_joint(self) -> bool:
         """Whether codes are chosen by log P(x | h) + log P(h), not by the first term alone."""
@@ -205,12 +210,9 @@ class Encoding:
 
     def fitted_prior(self, codes: Any, n_experts: int, most_types: int = MOST_TYPES) -> CodePrior:
         """The prior of these codes."""
-        weight = None if codes.weight is None else to_numpy(codes.weight)
-        return self.prior_of(to_numpy(codes.active(n_experts)), weight, most_types)
+        return self.prior_of(codes.active(n_experts), codes.weight, most_types)
 
-    def prior_of(
-        self, active: NDArray, weight: Array | None, most_types: int = MOST_TYPES
-    ) -> CodePrior:
+    def prior_of(self, active: Any, weight: Any, most_types: int = MOST_TYPES) -> CodePrior:
         """The prior of codes of shape (n_rows, n_experts), each of which weighs so much."""
         if self.prior == "auto":
             return fit_prior(active, weight, most_types)
@@ -230,8 +232,7 @@ class Encoding:
 
 def book_of(codes: Any, n_experts: int) -> CodeBook:
     """The code book of rows encoded by any engine."""
-    weight = None if codes.weight is None else to_numpy(codes.weight)
-    return CodeBook.of(to_numpy(codes.active(n_experts)), weight)
+    return CodeBook.of(codes.active(n_experts), codes.weight)
 
 
 def book_of_rows(
@@ -243,7 +244,9 @@ def book_of_rows(
     encoding: Encoding,
     prior: CodePrior,
 ) -> CodeBook:
-    """The code book of training rows; those with gaps are encoded once more with gaps filled.
+    """The code book of training rows, which is used to fill gaps if there are many experts.
+
+    There rows with gaps, or some of them, are encoded once more with gaps filled.
 
     Parameters
     ----------
@@ -258,10 +261,12 @@ def book_of_rows(
         How rows are encoded.
     prior : CodePrior
     """
-    taken = engine.take(rows, np.arange(n_rows)).to_numpy()
-    if taken.complete:
+    taken = engine.take(rows, np.arange(min(n_rows, MOST_CODES)))
+    if taken.complete or encoding.are_few(experts.log2_expertise.shape):
         return book_of(codes, experts.n_experts)
-    own, here = to_numpy(codes.active(experts.n_experts)), experts.like(taken.values)
+    taken = taken.to_numpy()
+    own = to_numpy(codes.active(experts.n_experts)[: len(taken)])
+    here = experts.like(taken.values)
     filled = completed(taken, own, here, CodeBook.of(own, taken.weight))
     rule = encoding.rule(experts.log2_expertise.shape, prior)
     again = pursue(engine, engine.hold(filled), encoding.encoders(experts), rule)

@@ -1,7 +1,7 @@
 """Methods of a fitted model: encode and score rows, decode codes, draw rows.
 
 Parameters may change between two calls, so every method checks them again. Fitting is in
-:mod:`dynpart.estimator`.
+:mod:`dynpart.fitting`.
 """
 
 from __future__ import annotations
@@ -11,23 +11,16 @@ from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
 from os import PathLike
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import (
-    BaseEstimator,
-    ClassNamePrefixFeaturesOutMixin,
-    DensityMixin,
-    TransformerMixin,
-)
-from sklearn.utils import Tags, check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dynpart.amplitudes import Amplitude
 from dynpart.arrays import (
     as_float64,
     is_observed,
+    is_sparse,
     is_tensor,
     like,
     namespace,
@@ -37,7 +30,7 @@ from dynpart.arrays import (
 from dynpart.autoregression import check_autoregressive, drawn, mean_given
 from dynpart.coding import Coded, coded
 from dynpart.composition import compose_hard, owners
-from dynpart.containers import built
+from dynpart.containers import built, within
 from dynpart.describing import DescribesItself
 from dynpart.encoding import Encoding, Pursuit, amplitudes, log_likelihood, retold
 from dynpart.engines import Codes, Engine, Experts, PursuitRule, make_engine, row_log_base
@@ -53,22 +46,25 @@ from dynpart.prior import CodePrior, RowType
 from dynpart.progress import rows_progress
 from dynpart.pursuits import pursue
 from dynpart.rows import Rows
-from dynpart.sources import DTYPES, blocks_of, is_dask_array, is_source
-from dynpart.sparse import as_csr, is_sparse
+from dynpart.sources import blocks_of, is_dask_array, is_source
+from dynpart.sparse import as_csr
 from dynpart.stability import JudgesStability
 from dynpart.storage import save
 from dynpart.validation import (
+    DTYPES,
     check_amplitudes,
     check_codes,
     check_count,
     check_exact,
     check_finite,
+    check_fitted,
     check_fitted_number,
     check_limits,
     check_width,
     check_with_autoregressive,
     checked_tensor,
     checked_weights,
+    random_generator,
     rows_have,
     without_masks,
 )
@@ -81,12 +77,15 @@ class FittedModel(
     JudgesStability,
     JudgesTables,
     KeepsExperts,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    DensityMixin,
-    BaseEstimator,
 ):
     """Methods of a fitted model; see :class:`dynpart.DynamicPartitionModel`."""
+
+    if TYPE_CHECKING:  # what the face of a model offers: scikit-learn's, or that of commands
+        get_params: Callable[..., dict[str, Any]]
+        set_params: Callable[..., Self]
+
+        def _validated(self, X: Any, *, reset: bool, **checks: Any) -> Any:
+            """A table of numbers as :func:`sklearn.utils.validation.validate_data` returns it."""
 
     n_experts: int | str
     family: str
@@ -192,7 +191,7 @@ class FittedModel(
             return self._by_blocks(self.score_samples, X)
         rows, codes = self._encode(X)
         active = codes.active(n_experts)
-        prior = like(self.prior_.log_prob(to_numpy(active)), active)
+        prior = self.prior_.log_prob(active)
         here = self._experts().like(rows.values)
         if Encoding.of(self).encoders(here) is here:
             explained = as_float64(codes.log_likelihood)
@@ -456,7 +455,9 @@ class FittedModel(
     ) -> Any:
         """Draw rows: a type of rows, a code along its tree, then each variable from its owner.
 
-        With `autoregressive`, variables are drawn in order, each given the earlier ones.
+        With `autoregressive`, variables are drawn in order, each given the earlier ones. Numbers of
+        a table with names are like those of the training rows: within their range, and whole if all
+        of them were. Numbers outside are drawn again, and moved to the limit if that fails.
 
         Parameters
         ----------
@@ -471,7 +472,7 @@ class FittedModel(
         self._ready()
         self._check_counted()
         check_count("n_samples", n_samples)
-        rng = check_random_state(random_state)
+        rng = random_generator(random_state)
         active, _ = self.prior_.sample(int(n_samples), rng)
         # An empty code explains nothing: the likeliest one speaks instead.
         active[np.ix_(~active.any(axis=1), Encoding.of(self).likeliest_code(self.prior_))] = True
@@ -486,6 +487,10 @@ class FittedModel(
             told = experts.amplitude.drawn(active.shape, family.unit, rng)
             told = told[np.arange(len(owner))[:, None], owner]
             rows = rows + (told[..., 0] - 1) * family.mean(eta) + told[..., 1]
+        ranges = self.schema_.ranges
+        if ranges is not None:
+            plain = experts.autoregression is None and experts.amplitude is None
+            rows = within(ranges, rows, (lambda: family.draw(eta, rng)) if plain else None)
         return self._given_back(like(rows, self.means_))
 
     def save(self, path: str | PathLike[str], *, overwrite: bool = True) -> None:
@@ -504,7 +509,7 @@ class FittedModel(
 
     def _ready(self) -> int:
         """Check parameters that may have changed since the fit; returns the number of experts."""
-        check_is_fitted(self, "means_")
+        check_fitted(self)
         self._validate_params()
         n_experts = len(self.means_)
         check_fitted_number(self.n_experts, n_experts)
@@ -513,7 +518,7 @@ class FittedModel(
 
     def _validate_params(self) -> None:
         check_parameters(
-            type(self).__name__, self._parameter_constraints, self.get_params(deep=False)
+            "DynamicPartitionModel", self._parameter_constraints, self.get_params(deep=False)
         )
         if self.family != "auto":
             family_class(self.family)
@@ -640,7 +645,7 @@ class FittedModel(
         if is_tensor(X):
             X = checked_tensor(X)
             if engine.name == "torch":
-                validate_data(self, np.zeros((1, X.shape[1])), reset=reset)
+                self._validated(np.zeros((1, X.shape[1])), reset=reset)
                 return self._tensor_as_numbers(X, reset=reset)
             X = to_numpy(X)
         if is_sparse(X):
@@ -649,13 +654,8 @@ class FittedModel(
         check_exact(X)
         table = coded(X)
         if table is None:
-            rows = validate_data(
-                self,
-                without_masks(X),
-                dtype=DTYPES,
-                order="C",
-                reset=reset,
-                ensure_all_finite=False,
+            rows = self._validated(
+                without_masks(X), dtype=DTYPES, order="C", reset=reset, ensure_all_finite=False
             )
             table = Coded.of_numbers(rows)
         else:
@@ -674,14 +674,7 @@ class FittedModel(
     def _checked_sparse(self, X: Any, *, reset: bool) -> Any:
         """A sparse matrix in CSR format."""
         matrix = as_csr(X, self._names())
-        validate_data(
-            self, matrix, accept_sparse=True, dtype=None, reset=reset, ensure_all_finite=False
+        self._validated(
+            matrix, accept_sparse=True, dtype=None, reset=reset, ensure_all_finite=False
         )
         return matrix
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = []
-        tags.input_tags.allow_nan = True
-        tags.input_tags.sparse = True
-        return tags

@@ -7,22 +7,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_random_state
 
 from dynpart.arrays import is_observed, like, to_numpy
-from dynpart.codebook import CodeBook, Guess, completed, guesses
+from dynpart.codebook import AllCodes, CodeBook, Guess, completed, guesses
 from dynpart.containers import filled
+from dynpart.encoding import Encoding
 from dynpart.engines import Engine, Experts
 from dynpart.families import Family
+from dynpart.prior import CodePrior
 from dynpart.rows import Rows
 from dynpart.schema import Schema
-from dynpart.validation import check_count
+from dynpart.validation import check_count, random_generator
 
 
 class FillsGaps:
     """Methods of a fitted model for missing values."""
 
     family_: Family
+    prior_: CodePrior
     autoregressive: int | str | None
     _book: CodeBook | None = None
 
@@ -43,10 +45,11 @@ class FillsGaps:
     def conditional_means(self, X: ArrayLike) -> NDArray[np.float64]:
         """Expected value of every variable, given the observed values of its row.
 
-        The result is an average of the composed opinions (eq. 2) under the codes of training rows.
-        The weight of a code is its number of rows times a power of its likelihood for the observed
-        values; the row's own code counts once less. A model learnt from a stream uses the codes of
-        `X` itself.
+        The result is an average of the composed opinions (eq. 2) under all codes. The weight of a
+        code is its prior probability times the square root of its likelihood for the observed
+        values. With more than ten experts, the codes are those of training rows: the weight of a
+        code is its number of rows times a power of the likelihood, and the row's own code counts
+        once less. A model learnt from a stream then uses the codes of `X` itself.
 
         Parameters
         ----------
@@ -103,7 +106,7 @@ class FillsGaps:
         """
         if draws is not None:
             check_count("draws", draws)
-        rng = check_random_state(random_state)
+        rng = random_generator(random_state)
         table = self._numbers(X)
         gaps = ~is_observed(table)
         family = self.family_.like(table)
@@ -141,6 +144,12 @@ class FillsGaps:
                 "depends on earlier ones; fit with autoregressive=None to impute"
             )
         own = to_numpy(codes.active(experts.n_experts))
+        encoding = Encoding.of(self)
+        if encoding.are_few(experts.log2_expertise.shape):
+            every = AllCodes.of(self.prior_, *encoding.limits(experts.n_experts))
+            for guess in guesses(rows, own, experts, every):
+                yield guess, rows.shape
+            return
         book = self._book or CodeBook.of(own)
         if not rows.complete:
             # The book has the codes of completed rows; that of this row is to count once less.

@@ -8,25 +8,31 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import check_array
-from sklearn.utils.validation import validate_data
 
 from dynpart.arrays import like, to_numpy
 from dynpart.coding import Coded, coded
-from dynpart.families import ColumnMoments, Family, family_class, make_family
+from dynpart.families import (
+    ColumnMoments,
+    Family,
+    column_moments,
+    family_class,
+    make_family,
+)
 from dynpart.kinds import Survey
 from dynpart.levels import Encoder, encoded
 from dynpart.schema import KINDS, Schema
 from dynpart.sources import blocks_of, is_dask_array, readable_again
 from dynpart.sparse import WHOLE_VALUES, SparseBlocks
-from dynpart.validation import check_exact, without_masks
+from dynpart.validation import check_exact, checked_array, without_masks
 
 
 class JudgesTables:
     """Methods of a model that convert users' tables to numbers."""
 
     family: str
+    amplitude: str | None
     columns: Any
+    connectivity: Any
     unknown: str
     variance_floor: Any
     n_features_in_: int
@@ -42,6 +48,7 @@ class JudgesTables:
             """Kinds, names and levels of the variables."""
 
         _names: Callable[[], NDArray | None]
+        _validated: Callable[..., Any]
 
     def judge(self, X: Any) -> Schema:
         """Detect the kinds of the columns of a table, without learning.
@@ -64,24 +71,23 @@ class JudgesTables:
         check_exact(X)
         table = coded(X)
         if table is None:
-            rows = check_array(without_masks(to_numpy(X)), ensure_all_finite=False)
+            rows = checked_array(without_masks(to_numpy(X)), ensure_all_finite=False)
             table = Coded.of_numbers(rows)
         schema = self._judge([table])
         if schema is not None:
             return schema
-        survey = Survey()
-        survey.look(table)
-        return _as_a_whole(survey.schema(), survey)
+        family = self._family_of_array(column_moments(table.values))
+        return Schema(family.kinds_of_columns(table.shape[1]))
 
     def _check_columns(self, X: Any, table: Coded, *, reset: bool) -> None:
         """Learn, or compare, the number and the names of columns."""
         if not len(table):
             raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required.")
         if hasattr(X, "columns"):
-            validate_data(self, X, reset=reset, skip_check_array=True)
+            self._validated(X, reset=reset, skip_check_array=True)
             return
         if table.names is None:
-            validate_data(self, np.zeros((1, table.shape[1])), reset=reset)
+            self._validated(np.zeros((1, table.shape[1])), reset=reset)
             return
         known = self._names()
         if reset:
@@ -157,7 +163,7 @@ class JudgesTables:
         return kind if kind == "categorical" else None
 
     def _judge(self, tables: Any, name: str = "X") -> Schema | None:
-        """What the columns are; None for arrays of numbers, which are judged as a whole."""
+        """What the columns are; None for arrays of numbers, which are judged by their moments."""
         said = self._said()
         family_kind = "" if self.family == "auto" else family_class(self.family).kind
         in_columns = False
@@ -172,16 +178,17 @@ class JudgesTables:
             survey.look(table, name.format(index))
         if survey is None:
             return None
-        schema = survey.schema()
+        schema = survey.schema(codes=in_columns)
         if family_kind and family_kind not in KINDS:
-            schema = replace(schema, kinds=(family_kind,) * len(schema), levels=None)
-        return schema if in_columns else _as_a_whole(schema, survey)
+            kinds = (family_kind,) * len(schema)
+            schema = replace(schema, kinds=kinds, levels=None, ranges=None)
+        return schema
 
     def _make_family(self, moments: ColumnMoments) -> Family:
         """The family for rows with these moments, and for the columns as they were judged."""
         schema = self._found_schema
         if schema is None:
-            return make_family(self.family, moments, variance_floor=self.variance_floor)
+            return self._family_of_array(moments)
         return make_family(
             "auto" if set(schema.kinds) <= set(KINDS) else self.family,
             moments,
@@ -191,11 +198,19 @@ class JudgesTables:
             own_scale=True,
         )
 
+    def _family_of_array(self, moments: ColumnMoments) -> Family:
+        """The family for an array of numbers without declared kinds.
 
-def _as_a_whole(schema: Schema, survey: Survey) -> Schema:
-    """Columns of an array of which nothing was said are all binary, or all real."""
-    rest = [d for d in range(len(schema)) if d not in survey.said]
-    if all(schema.kinds[d] == "binary" for d in rest):
-        return schema
-    kinds = tuple("real" if d in rest else kind for d, kind in enumerate(schema.kinds))
-    return replace(schema, kinds=kinds)
+        Columns are 0/1 or have their own scale, as in a table, unless they are pixels.
+        """
+        floor = self.variance_floor
+        if self.family != "auto" or self._are_pixels(moments) or moments.zero_one is None:
+            return make_family(self.family, moments, variance_floor=floor)
+        kinds = ["binary" if flag else "real" for flag in to_numpy(moments.zero_one)]
+        return make_family("auto", moments, variance_floor=floor, kinds=kinds, own_scale=True)
+
+    def _are_pixels(self, moments: ColumnMoments) -> bool:
+        """Whether the columns of an array share one scale."""
+        asked = self.connectivity is not None or self.amplitude is not None
+        pictures = getattr(self, "image_shape_", None) is not None
+        return asked or pictures or moments.are_pixels

@@ -52,6 +52,7 @@ class KeepsExperts:
             None if judged is None else judged.levels,
             None if judged is None else judged.dtypes,
             None if judged is None else judged.container,
+            None if judged is None else judged.ranges,
         )
 
     def _names(self) -> NDArray | None:

@@ -13,7 +13,7 @@ from dynpart.arrays import column_words, first_true, is_observed, place, row_blo
 from dynpart.cells import DASHES, ERRORS, Fields, Kind
 from dynpart.coding import Coded, in_order, level_name
 from dynpart.levels import GIVE_NUMBERS, boolean_words, listed, short
-from dynpart.schema import KINDS, MOST_LEVELS, Schema
+from dynpart.schema import KINDS, MOST_LEVELS, Range, Schema
 
 Said = Mapping[int, "str | tuple[str, ...]"]
 """What was said of columns, by place: a kind, or the levels of a categorical column."""
@@ -22,6 +22,8 @@ FEW_NUMBERS = 10
 """Texts that spell so many different numbers are levels; more are numbers stored as text."""
 FEW_TEXTS = 20
 """A column with so many different texts has levels, however few rows there are."""
+ROWS_OF_TWO = 20
+"""Two different whole numbers in so many rows are codes of two levels, such as 1 and 2."""
 
 
 def said_of_columns(columns: Any, n_features: int, names: Sequence[str] | None) -> Said:
@@ -137,6 +139,12 @@ class Survey:
         self.texts: list[Counter[str] | None] = []
         self.numbers: dict[int, set[float]] = {}
         self.zero_one: NDArray[np.bool_] = np.empty(0, dtype=bool)
+        self.two: dict[int, set[float]] = {}
+        """Columns of numbers that had no more than two different ones so far, with these."""
+        self.n_observed: NDArray[np.intp] = np.empty(0, dtype=np.intp)
+        self.low: NDArray[np.float64] = np.empty(0)
+        self.high: NDArray[np.float64] = np.empty(0)
+        self.whole: NDArray[np.bool_] = np.empty(0, dtype=bool)
 
     def look(self, table: Coded, name: str = "X") -> None:
         """Look at some more rows; errors about values call the table `name`."""
@@ -146,7 +154,12 @@ class Survey:
             self.said = said_of_columns(self.columns, n_features, self.names)
             self.dtypes, self.texts = list(table.dtypes), [None] * n_features
             self.zero_one = np.ones(n_features, dtype=bool)
+            self.two = {d: set() for d in range(n_features)}
+            self.n_observed = np.zeros(n_features, dtype=np.intp)
+            self.low, self.high = np.full(n_features, np.inf), np.full(n_features, -np.inf)
+            self.whole = np.ones(n_features, dtype=bool)
         self.zero_one &= _are_zero_or_one(table.values)
+        self._count_numbers(table.values)
         for d, words in enumerate(table.words):
             if words is not None:
                 self._count_words(d, words, table)
@@ -155,6 +168,25 @@ class Survey:
             said = self.said.get(d)
             if said is not None:
                 self._check_said(said, d, table, name)
+
+    def _count_numbers(self, values: NDArray[Any]) -> None:
+        """Ranges of numbers, and which columns still hold no more than two different ones."""
+        for block in row_blocks(*values.shape):
+            part = values[block]
+            seen = is_observed(part)
+            low = np.where(seen, part, np.inf).min(axis=0, initial=np.inf)
+            high = np.where(seen, part, -np.inf).max(axis=0, initial=-np.inf)
+            self.low, self.high = np.minimum(self.low, low), np.maximum(self.high, high)
+            self.n_observed += seen.sum(axis=0)
+            if part.dtype.kind == "f":
+                self.whole &= (~seen | (part == np.round(part))).all(axis=0)
+            columns = list(self.two)
+            fits = (part == low) | (part == high) | ~seen if columns else seen
+            for d in columns:
+                if low[d] <= high[d]:  # something was observed
+                    self.two[d] |= {float(low[d]), float(high[d])}
+                if len(self.two[d]) > 2 or not fits[:, d].all():
+                    del self.two[d]
 
     def _count_words(self, d: int, words: tuple[str, ...], table: Coded) -> None:
         counts = self.texts[d] or Counter(dict.fromkeys(words, 0))
@@ -192,8 +224,14 @@ class Survey:
                 f"{said} columns hold {needs}: correct the value, or use 'real' or 'categorical'"
             )
 
-    def schema(self) -> Schema:
+    def schema(self, *, codes: bool = True) -> Schema:
         """What the columns are.
+
+        Parameters
+        ----------
+        codes : bool, default=True
+            Whether two different whole numbers in many rows are taken for codes of levels, as they
+            are in tables with names, and not in arrays.
 
         Raises
         ------
@@ -202,7 +240,7 @@ class Survey:
         """
         kinds, levels = [], []
         for d in range(len(self.dtypes)):
-            kind, names = self._judged(d)
+            kind, names = self._judged(d, codes)
             kinds.append(kind)
             levels.append(names)
         return Schema(
@@ -212,9 +250,16 @@ class Survey:
             tuple(levels) if any(levels) else None,
             tuple(self.dtypes),
             self.container,
+            tuple(self._range(d) if kind == "real" else None for d, kind in enumerate(kinds)),
         )
 
-    def _judged(self, d: int) -> tuple[str, tuple[str, ...] | None]:
+    def _range(self, d: int) -> Range | None:
+        """What values a column of numbers had; None if none was observed."""
+        low, high = float(self.low[d]), float(self.high[d])
+        finite = self.texts[d] is None and np.isfinite([low, high]).all()
+        return Range(low, high, bool(self.whole[d])) if finite else None
+
+    def _judged(self, d: int, codes: bool) -> tuple[str, tuple[str, ...] | None]:
         said, texts, dtype = self.said.get(d), self.texts[d], self.dtypes[d]
         if isinstance(said, tuple):
             return "categorical", said
@@ -222,6 +267,8 @@ class Survey:
             if said == "categorical":
                 names = [level_name(number) for number in sorted(self.numbers.get(d, ()))]
                 return said, self._checked_levels(d, names)
+            if said is None and codes and self._is_coded(d):
+                return "categorical", tuple(level_name(number) for number in sorted(self.two[d]))
             return said or ("binary" if self.zero_one[d] else "real"), None
         words = self._in_order(d, texts)
         flags = boolean_words(words) if dtype == "text" else None
@@ -235,6 +282,12 @@ class Survey:
         if said is None and dtype == "text":
             check_text(texts, self._called(d), d if self.names is None else self.names[d])
         return "categorical", self._checked_levels(d, words)
+
+    def _is_coded(self, d: int) -> bool:
+        """Whether a column holds two different whole numbers, not 0 and 1, in many rows."""
+        numbers = self.two.get(d, set())
+        whole = len(numbers) == 2 and all(number.is_integer() for number in numbers)
+        return whole and not self.zero_one[d] and bool(self.n_observed[d] >= ROWS_OF_TWO)
 
     def _in_order(self, d: int, texts: Counter[str]) -> list[str]:
         words = list(texts)

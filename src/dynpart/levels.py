@@ -143,10 +143,13 @@ def _unknown(word: str, row: int, d: int, table: Coded, schema: Schema, name: st
             f"{name} holds {short(word)} in {where}, but the model knows the column as "
             f"{schema.kinds[d]}, with numbers: {GIVE_NUMBERS}"
         )
+    measured = ""
+    if table.words[d] is None:
+        measured = ", or learn with the column as 'real' if it is measured"
     return (
         f"{name} holds {short(word)} in {where}, a level that was not there when the model was "
         f"learnt; known are {listed(levels)}. Mend the value, or take unknown levels as not "
-        "observed with unknown='missing'"
+        f"observed with unknown='missing'{measured}"
     )
 
 

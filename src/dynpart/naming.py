@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping
@@ -23,9 +24,6 @@ LONGEST_COLUMN = 32
 """Letters of an expert's name as a column, at most."""
 LONGEST_NAME = 80
 UNREMARKABLE = "nothing unusual"
-_QUALITIES = ("able", "al", "borne", "ed", "ful", "ible", "ic", "ing", "ish", "ive", "ous")
-"""Ends of words that say how something is: these are negated with *not*, others with *no*."""
-
 _BOOLEANS = ({"no", "yes"}, {"false", "true"})
 
 _PLACES = (
@@ -52,7 +50,7 @@ def expert_names(
     Returns
     -------
     list of str
-        Such as "milk, hair, no eggs" for tables and "lower left" for images.
+        Such as "milk, hair, eggs: no" for tables and "lower left" for images.
     """
     given = given or {}
     names: dict[int, str] = dict(given)
@@ -68,17 +66,18 @@ def expert_names(
 
 
 def _candidates(opinions: Opinions, schema: Schema, k: int) -> Iterable[str]:
-    """Names for an expert, the best first; later ones say one thing more."""
+    """Names for an expert, the best first; later ones say one thing more, however weakly."""
     if schema.image_shape is not None:
         yield _place_name(opinions, schema.image_shape, k)
         return
-    telling = traits(opinions, schema, k, MOST_TRAITS + 2)
+    telling = traits(opinions, schema, k)
     if not telling:
         yield UNREMARKABLE
         return
-    most = min(MOST_TRAITS, len(telling))
-    for count in range(most, len(telling) + 1):
-        yield ", ".join(telling[:count])
+    yield ", ".join(telling)
+    more = traits(opinions, schema, k, MOST_TRAITS + 2, least_share=0.0)
+    for count in range(len(telling) + 1, len(more) + 1):
+        yield ", ".join(more[:count])
 
 
 def _numbered(name: str, taken: set[str]) -> str:
@@ -88,10 +87,16 @@ def _numbered(name: str, taken: set[str]) -> str:
     return f"{name} ({number})"
 
 
-def traits(opinions: Opinions, schema: Schema, k: int, most: int = MOST_TRAITS) -> list[str]:
-    """What expert k says that is unusual, the most telling first: "milk", "no eggs"."""
+def traits(
+    opinions: Opinions,
+    schema: Schema,
+    k: int,
+    most: int = MOST_TRAITS,
+    least_share: float = LEAST_SHARE,
+) -> list[str]:
+    """What expert k says that is unusual, the most telling first: "milk", "eggs: no"."""
     strongest = opinions.strongest(k, most)
-    enough = LEAST_SHARE * opinions.weight[k, strongest[0]] if strongest else 0.0
+    enough = least_share * opinions.weight[k, strongest[0]] if strongest else 0.0
     return [
         trait(opinions, schema, k, d)
         for d in strongest
@@ -125,15 +130,53 @@ def value_in_words(schema: Schema, d: int, value: float) -> str:
         if names is None or {name.strip().lower() for name in names} in _BOOLEANS:
             return ("no", "yes")[level]
         return names[level]
-    return schema.value_text(d, value) if schema.kinds[d] == "categorical" else f"{value:.4g}"
+    return schema.value_text(d, value)
+
+
+def mean_in_words(value: float, spread: float) -> str:
+    """A mean to as many digits as matter where values spread so far: "3.2", "89000", "0".
+
+    It is rounded to a unit in the second digit of the standard deviation.
+
+    Examples
+    --------
+    >>> from dynpart.naming import mean_in_words
+    >>> mean_in_words(89491.3, 26703.0), mean_in_words(0.0004, 0.86), mean_in_words(3.21, 1.4)
+    ('89000', '0', '3.2')
+    """
+    decimals = digits_after_point(spread)
+    if decimals is None:
+        return f"{value:.4g}"
+    told = f"{round(value, decimals):.{max(decimals, 0)}f}"
+    told = told.rstrip("0").rstrip(".") if "." in told else told
+    return "0" if told == "-0" else told
+
+
+def digits_after_point(spread: float) -> int | None:
+    """Digits after the point that means are told with, negative for tens; None if not known.
+
+    Those down to the second digit of the standard deviation of a variable's values.
+    """
+    if not 1e-6 < spread < 1e12:  # no digits, or too many of them
+        return None
+    return 1 - math.floor(math.log10(spread))
 
 
 def opinion_in_words(opinions: Opinions, schema: Schema, k: int, d: int) -> str:
     """What expert k says of variable d, beside what is usual: "yes (99%; usually 41%)"."""
-    said = value_in_words(schema, d, opinions.value[k, d])
+    said, usual = opinions.value[k, d], opinions.usual[k, d]
     if np.isnan(opinions.chance[k, d]):
-        return f"{said} (usually {opinions.usual[k, d]:.4g})"
-    return f"{said} ({percent(opinions.chance[k, d])}; usually {percent(opinions.usual[k, d])})"
+        spread = float(opinions.spread[d])
+        return f"{mean_in_words(said, spread)} (usually {mean_in_words(usual, spread)})"
+    chance = percent(opinions.chance[k, d])
+    return f"{value_in_words(schema, d, said)} ({chance}; usually {percent(usual)})"
+
+
+def says_in_words(opinions: Opinions, schema: Schema, k: int, d: int) -> str:
+    """What expert k says of variable d: its likeliest level, or its mean."""
+    if np.isnan(opinions.chance[k, d]):
+        return mean_in_words(opinions.value[k, d], float(opinions.spread[d]))
+    return value_in_words(schema, d, opinions.value[k, d])
 
 
 def percent(share: float) -> str:
@@ -146,12 +189,8 @@ def percent(share: float) -> str:
 
 
 def negated(name: str) -> str:
-    """That something is not so, or not there: "no eggs", "not aquatic"."""
-    words = name.split()
-    if len(words) > 1 and words[0].lower() in ("no", "not"):
-        return name.split(maxsplit=1)[1]
-    quality = len(words) == 1 and words[0].lower().endswith(_QUALITIES)
-    return f"not {name}" if quality or len(words) > 2 else f"no {name}"
+    """That something is not so, or not there, whatever the word is: "eggs: no"."""
+    return f"{name}: no"
 
 
 # ------------------------------------------------------------------ places in images

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from dynpart.arrays import is_sparse
+
 
 @dataclass(frozen=True)
 class Interval:
@@ -110,12 +112,6 @@ def _is_array_like(value: Any) -> bool:
     )
 
 
-def _is_sparse(value: Any) -> bool:
-    from scipy.sparse import issparse
-
-    return bool(issparse(value))
-
-
 def _is_random_state(value: Any) -> bool:
     seed = Interval(Integral, 0, 2**32, closed="left").accepts(value)
     return seed or value is None or isinstance(value, np.random.RandomState)
@@ -128,7 +124,7 @@ def _is_verbose(value: Any) -> bool:
 NAMED: dict[str, tuple[Callable[[Any], bool], str]] = {
     "boolean": (_is_boolean, "True or False"),
     "array-like": (_is_array_like, "an array-like"),
-    "sparse matrix": (_is_sparse, "a sparse matrix"),
+    "sparse matrix": (is_sparse, "a sparse matrix"),
     "random_state": (_is_random_state, "an int from 0 to 2**32 - 1, a RandomState or None"),
     "verbose": (_is_verbose, "True, False or an int of at least 0"),
 }

@@ -61,8 +61,5 @@ def pursue(engine: Engine, rows: Any, experts: Experts, rule: PursuitRule) -> An
     Codes
         As the engine makes them.
     """
-    if experts.amplitude is not None:
-        # Codes with gains and offsets are chosen by their likelihood; a prior only scores them.
-        rule = replace(rule, prior=None)
     background = background_expert(experts, rule.max_active) if rule.n_swaps else None
     return engine.pursue(rows, experts, rule, background)

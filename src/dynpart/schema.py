@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -13,6 +13,26 @@ KINDS = ("binary", "categorical", "count", "real")
 """What a variable can be said to be."""
 Levels = tuple[tuple[str, ...] | None, ...]
 """Names of the levels per variable; None for one that is a number."""
+
+
+class Range(NamedTuple):
+    """What values a variable of numbers had.
+
+    Attributes
+    ----------
+    low, high : float
+        The smallest and the largest.
+    whole : bool
+        Whether all were whole numbers.
+    """
+
+    low: float
+    high: float
+    whole: bool
+
+
+Ranges = tuple[Range | None, ...]
+"""What values each variable had; None for one with levels, and where nobody has looked."""
 
 MOST_LEVELS = 1000
 """Levels that a categorical variable may have."""
@@ -44,6 +64,9 @@ class Schema:
         How values were stored, one of `DTYPES` each, so that they can be given back that way.
     container : str or None
         The kind of table that the model has learnt from, one of `CONTAINERS`; None for an array.
+    ranges : tuple or None
+        What values each real variable had, as a :class:`Range`, so that what is drawn from a model
+        could have been observed; None for all others.
 
     Examples
     --------
@@ -61,6 +84,7 @@ class Schema:
     levels: Levels | None = None
     dtypes: tuple[str, ...] | None = None
     container: str | None = None
+    ranges: Ranges | None = None
 
     def __post_init__(self) -> None:
         n_features = len(self.kinds)
@@ -78,6 +102,8 @@ class Schema:
                 raise ValueError("dtypes must hold a known word for each variable")
         if self.container is not None and self.container not in CONTAINERS:
             raise ValueError(f"container must be one of {', '.join(CONTAINERS)}")
+        if self.ranges is not None:
+            _check_ranges(self.ranges, self.kinds)
 
     @classmethod
     def of(
@@ -140,7 +166,7 @@ class Schema:
         whole = number.is_integer()
         if levels is not None and whole and 0 <= number < len(levels):
             return levels[int(number)]
-        return f"{int(number)}" if whole and abs(number) < 1e15 else f"{number:.4g}"
+        return f"{int(number)}" if whole and abs(number) < 1e15 else f"{number:.6g}"
 
     def to_json(self) -> dict[str, Any]:
         """The schema as JSON can say it; one word if all variables are of one kind."""
@@ -152,6 +178,9 @@ class Schema:
             "levels": None if levels is None else [each and list(each) for each in levels],
             "dtypes": None if self.dtypes is None else _one_or_all(self.dtypes),
             "container": self.container,
+            "ranges": None
+            if self.ranges is None
+            else [each and list(each) for each in self.ranges],
         }
 
     @classmethod
@@ -175,7 +204,7 @@ class Schema:
             If the value is no schema of so many variables.
         """
         entries = {"kinds", "names", "image_shape"}
-        more = {"levels", "dtypes", "container"}
+        more = {"levels", "dtypes", "container", "ranges"}
         if not isinstance(value, Mapping) or not entries <= set(value) <= entries | more:
             raise ValueError(f"a schema must have the entries {', '.join(sorted(entries))}")
         names, shape = value["names"], value["image_shape"]
@@ -195,6 +224,7 @@ class Schema:
             _levels_from_json(value.get("levels"), n_features),
             None if dtypes is None else _all("dtypes", dtypes, n_features),
             value.get("container"),
+            _ranges_from_json(value.get("ranges"), n_features),
         )
 
 
@@ -220,6 +250,16 @@ def _levels_from_json(value: Any, n_features: int) -> Levels | None:
     if not all(each is None or isinstance(each, list) for each in value):
         raise ValueError("levels of a variable must be a list or null")
     return tuple(None if each is None else tuple(each) for each in value)
+
+
+def _ranges_from_json(value: Any, n_features: int) -> Ranges | None:
+    if value is None:
+        return None
+    if not isinstance(value, list) or len(value) != n_features:
+        raise ValueError(f"ranges must be null, or a list of {n_features}")
+    if not all(each is None or (isinstance(each, list) and len(each) == 3) for each in value):
+        raise ValueError("the range of a variable must be a list of three or null")
+    return tuple(None if each is None else Range(*each) for each in value)
 
 
 def as_shape(value: Any) -> Any:
@@ -264,4 +304,19 @@ def _check_levels(levels: Any, kinds: tuple[str, ...]) -> None:
                 f"variable {d} is {kind} and may have {least} to {most} levels, got {len(names)}"
                 if most
                 else f"variable {d} is {kind} and has no levels, got {len(names)}"
+            )
+
+
+def _check_ranges(ranges: Any, kinds: tuple[str, ...]) -> None:
+    if len(ranges) != len(kinds):
+        raise ValueError(f"ranges must have an entry per variable ({len(kinds)})")
+    for d, (given, kind) in enumerate(zip(ranges, kinds, strict=True)):
+        if given is None:
+            continue
+        low, high, whole = given
+        numbers = all(type(end) in (int, float) and math.isfinite(end) for end in (low, high))
+        if kind != "real" or not numbers or low > high or type(whole) is not bool:
+            raise ValueError(
+                f"the range of variable {d} must be two finite numbers in order and a boolean, for "
+                f"a real variable, got {tuple(given)!r:.80}"
             )

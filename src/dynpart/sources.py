@@ -15,18 +15,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import check_array
 
-from dynpart.arrays import is_tensor, to_numpy
-from dynpart.sparse import SparseBlocks, as_csr, is_large, is_sparse
+from dynpart.arrays import is_sparse, is_tensor, to_numpy
+from dynpart.sparse import SparseBlocks, as_csr, is_large
 from dynpart.validation import (
+    DTYPES,
     check_exact,
     check_finite,
+    checked_array,
     without_masks,
 )
 
-DTYPES = (np.float64, np.float32, np.uint8, np.bool_)
-"""Kinds of numbers engines read as they are; all others become float64."""
 BATCH_VALUES = 1 << 22
 """Mini-batches are joined until a block has this many values."""
 SUFFIXES = (".npy", ".parquet")
@@ -256,9 +255,9 @@ def as_table(item: Any, index: int | None = None, columns: Columns | None = None
         item = columns.aligned(item, label)
     if first_look:
         check_exact(item, name)
-    block: NDArray = check_array(
+    block = checked_array(
         _table(without_masks(item)),
-        dtype=list(DTYPES),
+        dtype=DTYPES,
         order="C",
         ensure_all_finite=False,
         ensure_min_samples=0,

@@ -14,7 +14,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import issparse
 
 from dynpart.arrays import is_observed, row_blocks
 from dynpart.engines import Experts, PursuitRule
@@ -27,11 +26,6 @@ WHOLE_VALUES = 1 << 24
 """Up to so many values, zeros included, a matrix becomes one dense table."""
 BLOCK_VALUES = 1 << 22
 """Values of a block of a larger one."""
-
-
-def is_sparse(X: Any) -> bool:
-    """Whether `X` is a sparse matrix or array of SciPy."""
-    return bool(issparse(X))
 
 
 def is_large(X: Any) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -113,6 +113,7 @@ class JudgesStability:
         _engine: Any
         transform: Any
         n_experts_: Any
+        _complaint: ClassVar[type[Warning]]
 
     stability_: Stability
 
@@ -155,7 +156,7 @@ class JudgesStability:
         (3, 3, 3, 3, 3, 3)
         """
         from dynpart.sources import is_source
-        from dynpart.validation import check_count, checked_weights
+        from dynpart.validation import check_count, checked_weights, random_generator
 
         n_experts = self._ready()
         check_count("n_bootstraps", n_bootstraps)
@@ -170,10 +171,8 @@ class JudgesStability:
         observed = ~np.isnan(rows.values if rows.values.dtype.kind == "f" else self._decoded(rows))
         # Commands that only read a model do without scikit-learn, which takes long to import.
         from sklearn.base import clone
-        from sklearn.exceptions import ConvergenceWarning
-        from sklearn.utils import check_random_state
 
-        rng = check_random_state(random_state)
+        rng = random_generator(random_state)
         found, agreement = np.zeros(n_experts, dtype=int), np.zeros(n_experts)
         for _ in range(n_bootstraps):
             counts = _drawn(weight, observed, rng)
@@ -182,7 +181,7 @@ class JudgesStability:
                 n_experts=n_experts, random_state=rng.randint(np.iinfo(np.int32).max), verbose=0
             )
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)
+                warnings.simplefilter("ignore", self._complaint)
                 twin.fit(X, sample_weight=counts)
             again, alike = matched(own, to_numpy(twin.transform(X)).astype(bool), weight)
             found += again

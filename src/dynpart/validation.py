@@ -68,6 +68,79 @@ def check_fitted_number(n_experts: int | str, n_fitted: int) -> None:
         )
 
 
+def check_fitted(model: Any) -> None:
+    """Raise scikit-learn's NotFittedError unless the model has learnt, or been loaded."""
+    if not hasattr(model, "means_"):
+        from sklearn.utils.validation import check_is_fitted
+
+        check_is_fitted(model, "means_")
+
+
+def random_generator(random_state: Any) -> np.random.RandomState:
+    """What :func:`sklearn.utils.check_random_state` makes of a seed, a generator or None."""
+    if random_state is None:
+        return np.random.mtrand._rand  # NumPy's global generator, which np.random.seed sets
+    if isinstance(random_state, np.random.RandomState):
+        return random_state
+    if isinstance(random_state, Integral):
+        return np.random.RandomState(int(random_state))
+    from sklearn.utils import check_random_state
+
+    return check_random_state(random_state)
+
+
+# ----------------------------------------------------------------------------------- arrays
+
+DTYPES = (np.float64, np.float32, np.uint8, np.bool_)
+"""Kinds of numbers engines read as they are; all others become float64."""
+
+
+def checked_array(
+    X: Any,
+    *,
+    dtype: Any = "numeric",
+    order: Any = None,
+    ensure_all_finite: bool = True,
+    **checks: Any,
+) -> NDArray:
+    """What :func:`sklearn.utils.check_array` returns or raises.
+
+    It is asked only about what is not plainly right: importing it takes longer than encoding a
+    small table.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_rows, n_features)
+    dtype : tuple of types, "numeric" or None
+        Kinds of numbers that are left as they are; others become the first. Or all are left.
+    order : {"C", "F"}, optional
+        Of the array that is returned; by default as it is.
+    ensure_all_finite : bool
+    **checks
+        Other arguments of that function.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_features)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dynpart.validation import checked_array
+    >>> X = np.eye(2)
+    >>> checked_array(X) is X
+    True
+    """
+    is_array = type(X) in (np.ndarray, np.memmap) and X.ndim == 2 and X.size
+    is_plain = is_array and X.dtype.kind in "buif" and X.itemsize <= 8
+    if is_plain and (not ensure_all_finite or X.dtype.kind != "f" or np.isfinite(X).all()):
+        other = isinstance(dtype, tuple) and X.dtype not in dtype
+        return np.asarray(X, dtype=dtype[0] if other else None, order=order)
+    from sklearn.utils import check_array
+
+    return check_array(X, dtype=dtype, order=order, ensure_all_finite=ensure_all_finite, **checks)
+
+
 # ------------------------------------------------------------------------------------ codes
 
 
@@ -101,9 +174,7 @@ def check_amplitudes(amplitudes: Any, n_rows: int, n_experts: int) -> NDArray[np
 
 def check_codes(H: ArrayLike, n_experts: int) -> NDArray[np.bool_]:
     """Binary codes as booleans, shape (n_rows, n_experts), with someone active in every row."""
-    from sklearn.utils import check_array
-
-    codes: NDArray = check_array(to_numpy(H), dtype=None, input_name="H")
+    codes = checked_array(to_numpy(H), dtype=None, input_name="H")
     if codes.shape[1] != n_experts:
         raise ValueError(f"H must have one column per expert ({n_experts}), found {codes.shape[1]}")
     wrong = first_true(~np.isin(codes, (0, 1)))

@@ -122,6 +122,14 @@ def test_a_column_that_counts_rows_is_pointed_out(tmp_path):
     assert load(tmp_path / "m").n_features_in_ == 6
 
 
+def test_an_identifier_that_is_there_twice_is_pointed_out(tmp_path):
+    ids = [*range(900, 940), 900, 901]
+    lines = [["ID", "dose"], *([i, n % 7 / 2] for n, i in enumerate(reversed(ids)))]
+    (tmp_path / "t.csv").write_text("".join(",".join(map(str, line)) + "\n" for line in lines))
+    told = run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", "--iterations", 2, "-k", 2).stderr
+    assert "'ID' looks like a number of the row" in told
+
+
 def test_columns_are_kept_and_dropped_in_one_list(tmp_path):
     X = make_pairs(3)
     (tmp_path / "t.csv").write_text(text(X.tolist(), [f"r{i}" for i in range(len(X))]))

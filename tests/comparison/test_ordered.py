@@ -1,18 +1,27 @@
 """Rows told value after value: how models are scored, kept and written down."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
-from dynpart.baselines import Mixture
+from dynpart.baselines import MaskedNetwork, Mixture
 from dynpart.comparison import ordered
+from dynpart.comparison.command import compare
 from dynpart.comparison.ordered import (
     ORDERED_CONTESTANTS,
     ORDERED_PROBLEMS,
     OrderedProblem,
+    OrderedResult,
     load_ordered,
+    run_ordered,
+)
+from dynpart.comparison.ordered_report import (
+    ordered_findings,
     ordered_section,
     ordered_table,
-    run_ordered,
+    write_ordered_document,
 )
 from dynpart.datasets import ImageDataset, make_bars
 
@@ -39,6 +48,50 @@ def test_results_are_measured_kept_and_written_down(tmp_path):
     text = ordered_section(found, str, tmp_path)
     assert "mixture of Bernoullis" in text
     assert text.count(".png") == 2
+
+
+def results_of(**nats):
+    names = {"plain": "dynamic-plain", "ours": "dynamic-autoregressive", "made": "made"}
+    return [
+        OrderedResult("autoregressive", names[key], ORDERED_CONTESTANTS[names[key]].title, 0,
+                      {"nats": value}, 1.0)
+        for key, value in nats.items()
+    ]  # fmt: skip
+
+
+def test_findings_say_what_the_table_says():
+    assert ordered_findings(results_of(plain=-20.0, ours=-18.5, made=-17.0)) == [
+        "Earlier pixels take ours from 20.00 to 18.50 nats a row.",
+        "Ours takes 18.50 nats a row, MADE 17.00.",
+    ]
+    assert ordered_findings(results_of(made=-17.0)) == []
+
+
+def test_a_document_of_its_own_has_all_that_is_kept(tmp_path):
+    path = tmp_path / "docs" / "ordered.md"
+    write_ordered_document(path, tmp_path, results_of(ours=-18.5, made=-17.0), "On a toaster.")
+    text = path.read_text()
+    assert text.startswith("# Rows told value after value")
+    assert "dynpart compare --data autoregressive --seeds 1" in text
+    assert "On a toaster." in text
+    assert "| MADE | -17.00 |" in text
+
+
+def test_a_device_is_for_rows_told_value_after_value():
+    with pytest.raises(ValueError, match="--device=cuda is for --data autoregressive and"):
+        compare(["bars", "autoregressive"], Path("nowhere"), [0], device="cuda")
+
+
+def test_networks_learn_on_the_device_that_is_asked_for():
+    pytest.importorskip("torch")
+    X = bars().train
+    asked, usual = (
+        MaskedNetwork(4, max_epochs=3, device=device, random_state=0).fit(X)
+        for device in ("cpu", None)
+    )
+    assert_allclose(asked.log_density(X), usual.log_density(X), rtol=1e-4)
+    with pytest.raises(RuntimeError):
+        MaskedNetwork(device="nowhere").fit(X)
 
 
 def test_the_mixture_is_scored_by_its_density():

@@ -1,5 +1,6 @@
 """Kernels run wherever they are: without a cache, with a damaged one, on a full disk."""
 
+import gc
 import os
 import shutil
 import subprocess
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numba.core.errors import TypingError
 
 import dynpart
 from dynpart.compiled import COMPILING, compiled, part, source_stamp
@@ -135,6 +137,30 @@ def test_compiling_is_announced_to_those_who_listen(package, tmp_path, wanted):
     first, second = (run(program, package, NUMBA_CACHE_DIR=cache)[1] for _ in range(2))
     assert first == (f"{COMPILING}\n" if wanted else "")
     assert second == ""
+
+
+def test_code_of_an_earlier_process_needs_no_compiler(package, filled):
+    """Numba alone would import all it can compile, and SciPy's linear algebra with it."""
+    heavy = ("numba.np.linalg", "numba.np.arraymath", "scipy.linalg")
+    program = f"{SMALL}import sys; print([name for name in {heavy!r} if name in sys.modules])\n"
+    out, err = run(program, package, NUMBA_CACHE_DIR=str(filled))
+    assert (out, err) == ("imported\nhits 1\n[]\n", "")
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_compiling_leaves_the_garbage_collector_as_it_was(collects):
+    @compiled
+    def refused(value):
+        return value.no_such_attribute
+
+    before = gc.isenabled()
+    try:
+        gc.enable() if collects else gc.disable()
+        with pytest.raises(TypingError):
+            refused(1.0)
+        assert gc.isenabled() == collects
+    finally:
+        gc.enable() if before else gc.disable()
 
 
 def test_parts_run_in_python_as_they_stand():

@@ -16,7 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dynpart import DynamicPartitionModel
+from dynpart.amplitudes import Amplitude
 from dynpart.arrays import to_numpy
+from dynpart.encoding import log_likelihood
 from dynpart.engines import MARGIN, make_engine
 from dynpart.engines.cpu import CpuEngine
 from dynpart.engines.reference import ReferenceEngine, expert_log_densities
@@ -47,15 +49,22 @@ class Objective:
 
     def __init__(self, rows, experts, rule):
         self.density = expert_log_densities(rows, experts)
+        self.rows, self.experts = rows, experts
         self.ranks, self.cost, self.prior = experts.ranks, rule.cost, rule.prior
         self.near = NEAR * max(1.0, np.abs(self.density).sum(axis=2).max() / 1e3)
+
+    def explained(self, row, code):
+        """Log P(x | h), up to what all codes have in common."""
+        if self.experts.amplitude is not None:
+            h = np.isin(np.arange(len(self.cost)), code)
+            return log_likelihood(self.rows[row : row + 1], h[None], self.experts)[0]
+        owner = np.array(code)[self.ranks[code].argmin(axis=0)]
+        return self.density[row, owner, np.arange(len(owner))].sum()
 
     def of_types(self, row, code):
         """The objective of a code in each type of row."""
         code = sorted(code)
-        owner = np.array(code)[self.ranks[code].argmin(axis=0)]
-        chosen = self.density[row, owner, np.arange(len(owner))]
-        value = chosen.sum() - self.cost[code].sum()
+        value = self.explained(row, code) - self.cost[code].sum()
         if self.prior is None:
             return np.array([value])
         h = np.isin(np.arange(len(self.cost)), code)
@@ -136,6 +145,31 @@ def test_no_code_is_worse_than_greedy_and_no_single_change_improves_it(name, pro
         ),
     )
     assert_law(engine_named(name), rows, experts, rule)
+
+
+@every_engine
+@pytest.mark.parametrize("mode", ["offset", "gain"])
+@examples(EXAMPLES // 3)
+@given(data=st.data())
+def test_the_law_holds_for_codes_with_amplitudes(name, mode, data):
+    if INTERPRETED and name == "torch":
+        pytest.skip("there are no kernels for amplitudes")
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
+    experts = make_experts(rng, "gaussian", 5, 20)
+    experts = replace(experts, amplitude=Amplitude.of(mode, experts.family))
+    rows = make_rows(rng, experts, 3)
+    loud = rng.uniform(0.5, 2, (3, 1)) * rows.values + rng.normal(0, 1, (3, 1))
+    most = data.draw(st.integers(1, 5))
+    rule = make_rule(
+        5,
+        min_active=data.draw(st.sampled_from([1, most])),
+        max_active=most,
+        cost=rng.choice([0.0, 0.3, -0.2], 5),
+        n_swaps=UNTIL_SETTLED,
+        n_starts=data.draw(st.sampled_from([1, 5])),
+        prior=data.draw(st.sampled_from([None, make_prior(rng, 5), make_prior(rng, 5, 1)])),
+    )
+    assert_law(engine_named(name), replace(rows, values=loud), experts, rule)
 
 
 def one_hot_table(rng, n_rows=60, levels=(2, 3, 4, 2)):

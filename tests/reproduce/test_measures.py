@@ -8,7 +8,15 @@ import pytest
 
 from dynpart.datasets import make_pairs
 from dynpart.estimator import DynamicPartitionModel
-from dynpart.reproduce._measures import Clock, measure, share, speaking_weight, spread, timed
+from dynpart.reproduce._measures import (
+    Clock,
+    measure,
+    principal_components,
+    share,
+    speaking_weight,
+    spread,
+    timed,
+)
 
 NO_TIME = Clock(0.0, 0.0)
 
@@ -60,6 +68,16 @@ def test_weight_counts_ownership_and_difference_from_the_average():
     assert np.allclose(weight, [[1, 0, 0], [1, 0, 0]])
     silent = speaking_weight(means, owner[:1], np.array([1, 0]))
     assert np.allclose(silent, 1 / 3)
+
+
+def test_principal_components_miss_what_is_in_no_direction_of_theirs():
+    rng = np.random.default_rng(0)
+    train = rng.normal(0, 1, (200, 1)) * np.array([3.0, 4.0, 0.0]) / 5 + 7
+    off = np.array([[0.0, 0.0, 0.3]])
+    error, n_components = principal_components(train, train[:10] + off, 1)
+    assert n_components == 1
+    assert error == pytest.approx(0.3 / math.sqrt(3))
+    assert principal_components(train, train, 50)[1] == 3
 
 
 def test_share_is_the_smallest_that_holds_most_of_the_weight():

@@ -1,6 +1,7 @@
 """The report is made of what was kept, and its thumbnails are small."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -44,6 +45,22 @@ def test_variants_that_did_not_run_are_named(experiment, finished):
 def test_experiments_without_runs_are_left_out(experiment, tmp_path):
     write_report([experiment], tmp_path, tmp_path / "report.md")
     assert experiment.title not in (tmp_path / "report.md").read_text()
+
+
+def test_sections_of_experiments_that_ran_elsewhere_stay_as_they_are(
+    experiment, finished, tmp_path
+):
+    other = replace(experiment, name="other", title="Another one")
+    report = tmp_path / "report.md"
+    write_report([experiment], finished[0], report)
+    first = report.read_text()
+    (finished[0] / "tiny").rename(finished[0] / "other")
+    write_report([experiment, other], finished[0], report)
+    both = report.read_text()
+    assert both.startswith(first.rstrip())
+    assert "## Another one" in both
+    write_report([experiment, other], tmp_path / "empty", report)
+    assert report.read_text() == both
 
 
 def test_a_picture_full_of_noise_still_becomes_a_small_thumbnail(tmp_path):

@@ -1,6 +1,7 @@
 """Runs are kept: what is in the folder is drawn again without learning, the rest is learnt."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from dynpart.datasets import make_pairs
 from dynpart.estimator import DynamicPartitionModel
-from dynpart.reproduce import reproduce
+from dynpart.reproduce import EXPERIMENTS, reproduce
 from dynpart.reproduce._design import Data, Variant
 from dynpart.reproduce._runs import read_record, run
 from dynpart.reproduce._snapshots import snapshots
@@ -136,3 +137,28 @@ def test_snapshots_go_the_way_of_the_whole_fit(learning):
 def test_unknown_experiments_are_named(tmp_path):
     with pytest.raises(ValueError, match="no-such"):
         reproduce(["no-such"], tmp_path)
+
+
+def test_codes_with_gains_are_measured_beside_principal_components(experiment, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0.5, 1.5, (60, 1)) * rng.normal(0, 1, (2, 6))[rng.integers(0, 2, 60)]
+    data, usual = Data(X, X, (2, 3)), {"n_experts": 2, "max_active": 1, "max_iter": 3}
+    plain = replace(experiment, snapshots=(), n_seeds=0)
+    found = {
+        mode: run(
+            plain, Variant(mode or "binary", "", usual | {"amplitude": mode}), data, tmp_path,
+            seed=0, engine="cpu",
+        ).result
+        for mode in (None, "offset", "gain")
+    }  # fmt: skip
+    assert found[None].linear_error is found[None].n_linear is None
+    assert [found[mode].n_linear for mode in ("offset", "gain")] == [1, 2]
+    assert found["gain"].linear_error < found["offset"].linear_error
+
+
+def test_photographs_are_cut_into_patches_that_show_something():
+    data = EXPERIMENTS["intensities-photographs"].load()
+    assert data.train.shape == (4000, 256)
+    assert data.test.shape == (1000, 256)
+    assert min(data.train.std(axis=1).min(), data.test.std(axis=1).min()) > 0.05
+    assert 0 <= data.train.min() < data.train.max() <= 1

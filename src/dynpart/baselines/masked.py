@@ -34,6 +34,8 @@ class MaskedNetwork:
     batch_size : int, default=100
     decay : float, default=0.0
         Weight decay.
+    device : str, default=None
+        Where torch learns; None takes the GPU where there is one, else the CPU.
     random_state : int, RandomState instance or None, default=None
 
     Examples
@@ -55,6 +57,7 @@ class MaskedNetwork:
         learning_rate: float = 1e-3,
         batch_size: int = 100,
         decay: float = 0.0,
+        device: str | None = None,
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
         self.n_hidden = n_hidden
@@ -63,14 +66,20 @@ class MaskedNetwork:
         self.learning_rate = learning_rate
         self.batch_size = batch_size
         self.decay = decay
+        self.device = device
         self.random_state = random_state
 
     def fit(self, X: NDArray) -> MaskedNetwork:
         """Learn from rows of zeros and ones, shape (n_rows, n_features)."""
         torch = require_torch("the masked network")
         rng = check_random_state(self.random_state)
-        rows = torch.as_tensor(np.ascontiguousarray(X, dtype=np.float32))
-        rows = rows[torch.as_tensor(rng.permutation(len(rows)))]
+        device = self.device or ("cuda" if torch.cuda.is_available() else "cpu")
+
+        def there(numbers: Array) -> Any:
+            return torch.as_tensor(numbers, dtype=torch.float32, device=device)
+
+        shuffled = np.ascontiguousarray(X, dtype=np.float32)[rng.permutation(len(X))]
+        rows = there(shuffled)
         n_valid = max(1, len(rows) // 10)
         valid, rows = rows[:n_valid], rows[n_valid:]
         n_features = X.shape[1]
@@ -78,9 +87,9 @@ class MaskedNetwork:
         mean = rows.mean(dim=0).clamp(1e-3, 1 - 1e-3)
         start = rng.normal(0, 1 / np.sqrt(n_features), into.shape)
         parts = [start, np.zeros(self.n_hidden), np.zeros(out.shape), np.zeros(direct.shape)]
-        state = [torch.as_tensor(part, dtype=torch.float32) for part in parts]
+        state = [there(part) for part in parts]
         state = [part.requires_grad_() for part in [*state, torch.log(mean / (1 - mean))]]
-        masks = [torch.as_tensor(mask, dtype=torch.float32) for mask in (into, out, direct)]
+        masks = [there(mask) for mask in (into, out, direct)]
 
         def loss(x: Any) -> Any:
             log_odds = _log_odds(torch, x, state, masks)
@@ -91,7 +100,7 @@ class MaskedNetwork:
         optimiser = torch.optim.AdamW(state, lr=self.learning_rate, weight_decay=self.decay)
         best, kept, waited = np.inf, state, 0
         for _ in range(self.max_epochs):
-            order = torch.as_tensor(rng.permutation(len(rows)))
+            order = torch.as_tensor(rng.permutation(len(rows)), device=device)
             for batch in order.split(self.batch_size):
                 optimiser.zero_grad()
                 loss(rows[batch]).backward()
@@ -105,7 +114,7 @@ class MaskedNetwork:
             if waited > self.patience:
                 break
         with torch.no_grad():
-            numbers = [part.double().numpy() for part in kept]
+            numbers = [part.double().cpu().numpy() for part in kept]
         self.into_, self.hidden_, self.out_, self.direct_, self.bias_ = numbers
         self.into_, self.out_, self.direct_ = (
             part * mask for part, mask in zip((self.into_, self.out_, self.direct_),

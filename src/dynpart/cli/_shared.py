@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from dynpart.estimator import DynamicPartitionModel
+    from dynpart.bare import BareModel
     from dynpart.schema import Schema
     from dynpart.tables import Table
 
@@ -287,14 +287,12 @@ def _without_column(table: Table, name: str, source: str) -> Table:
     return replace(rest, values=compact(np.asarray(rest.values)))
 
 
-def read_rows_for(model: DynamicPartitionModel, source: str, content: Content) -> Table:
+def read_rows_for(model: BareModel, source: str, content: Content) -> Table:
     """Read a table as the model wants it: its size of images, its kind of values, its columns."""
     return read_table_for(model, source, content)[1]
 
 
-def read_table_for(
-    model: DynamicPartitionModel, source: str, content: Content
-) -> tuple[Table, Table]:
+def read_table_for(model: BareModel, source: str, content: Content) -> tuple[Table, Table]:
     """The whole table, and what `read_rows_for` makes of it."""
     schema = model.schema_
     whole, known = read_rows_like(source, content, schema, binary=model.family_.is_binary)
@@ -395,19 +393,17 @@ def row_index(row: int | None, label: str | None, labels: Sequence[str] | None, 
     return found[0]
 
 
-def open_model(
-    path: Path, *, n_starts: int | None = None, n_swaps: int | None = None
-) -> DynamicPartitionModel:
+def open_model(path: Path, *, n_starts: int | None = None, n_swaps: int | None = None) -> BareModel:
     """Load a model; what is said about the search for codes overrules what it holds."""
-    from dynpart.persistence import load
+    from dynpart.bare import load_bare
 
     with warnings_in_words():
-        model = load(path)
+        model = load_bare(path)
     said = {"n_starts": n_starts, "n_swaps": n_swaps}
     model.set_params(**{name: value for name, value in said.items() if value is not None})
     return model
 
 
-def nameless(model: DynamicPartitionModel) -> DynamicPartitionModel:
+def nameless(model: BareModel) -> BareModel:
     """The same model, to be given plain arrays whose columns have been matched already."""
     return model.on_numbers()

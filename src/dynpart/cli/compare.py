@@ -57,6 +57,12 @@ def command(
         bool, typer.Option("--kept", help="Compute nothing; write the document from kept results.")
     ] = False,
     note: Annotated[str, typer.Option(help="A remark to put into the document.")] = "",
+    device: Annotated[
+        str | None,
+        typer.Option(
+            help="Device of torch, such as cuda, for autoregressive and autoregressive-mnist."
+        ),
+    ] = None,
     validation: Annotated[
         bool, typer.Option(help="Score on held-back training rows, without using the test rows.")
     ] = False,
@@ -79,5 +85,6 @@ def command(
         document=report,
         kept_only=kept,
         note=note,
+        device=device,
         split="validation" if validation else "test",
     )

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from dynpart.estimator import DynamicPartitionModel
+    from dynpart.bare import BareModel
     from dynpart.schema import Schema
     from dynpart.tables import Table
 
@@ -200,10 +200,10 @@ def command(
 
     `dynpart fit train.npy --valid test.npy -k 100 -o digits.dynpart --resume`
     """
+    from dynpart.bare import BareModel
     from dynpart.cli._shared import as_numbers, parsed_size, read_rows, say, say_gaps
-    from dynpart.estimator import DynamicPartitionModel
     from dynpart.notices import listen
-    from dynpart.persistence import save
+    from dynpart.storage import save
     from dynpart.tables.variables import said_kinds, understood, variables_of
     from dynpart.validation import check_limits
 
@@ -228,7 +228,7 @@ def command(
     table, others = variables_of(table, said)
     held_out = None if valid is None else _read_valid(valid, content, table, weight)
     _check_memory(1 if n_experts == "auto" else n_experts, table)
-    model = DynamicPartitionModel(
+    model = BareModel(
         n_experts,
         family=str(family),
         columns=said or None,
@@ -278,7 +278,7 @@ def command(
         say(f"{valid}: {_worth(model, held, held_weights)}")
 
 
-def _judged_table(model: DynamicPartitionModel, table: Table) -> tuple[Schema, Table]:
+def _judged_table(model: BareModel, table: Table) -> tuple[Schema, Table]:
     """What the columns are, and the table as numbers with levels by their indices."""
     from dataclasses import replace
 
@@ -339,7 +339,7 @@ def _check_memory(n_experts: int, table: Table) -> None:
 
 
 def _learn(
-    model: DynamicPartitionModel,
+    model: BareModel,
     values: NDArray[Any],
     weights: NDArray[np.float64] | None,
     checkpoint: Path,
@@ -400,7 +400,7 @@ def _graph(table: Table) -> Any:
 
 
 def _found(
-    model: DynamicPartitionModel,
+    model: BareModel,
     table: Table,
     weights: NDArray[np.float64] | None,
     data: str,
@@ -427,7 +427,7 @@ def _found(
     )
 
 
-def _worth(model: DynamicPartitionModel, table: Table, weights: NDArray[np.float64] | None) -> str:
+def _worth(model: BareModel, table: Table, weights: NDArray[np.float64] | None) -> str:
     """What experts save on some rows, beside columns on their own, in words."""
     import numpy as np
 
@@ -440,7 +440,7 @@ def _worth(model: DynamicPartitionModel, table: Table, weights: NDArray[np.float
     return saving_in_words(float(saved / np.log(2)))
 
 
-def _judged(model: DynamicPartitionModel, table: Table, weights: NDArray[np.float64] | None) -> str:
+def _judged(model: BareModel, table: Table, weights: NDArray[np.float64] | None) -> str:
     """How good the model is on some rows, in words; by what was observed of them."""
     import numpy as np
 

@@ -157,14 +157,13 @@ def _variable(item: Any) -> str:
 
 def _lines_of(name: str, value: Any) -> list[str]:
     """A fact in one line; experts and types of rows one a line, since names have commas."""
-    from dynpart.describing import RowTypeSummary, saving_in_words, type_in_words
-    from dynpart.naming import percent
+    from dynpart.describing import RowTypeSummary, saving_in_words, types_in_words
     from dynpart.stability import LEGEND
 
     if name == "baseline":
         return [
             f"{value['bits_a_row']} bits a training row, {value['independent_columns']} column by "
-            f"column: {saving_in_words(value['saved'])}"
+            f"column. {saving_in_words(value['saved'])}"
         ]
     if name == "selection":
         return [value["words"]]
@@ -172,13 +171,11 @@ def _lines_of(name: str, value: Any) -> list[str]:
         told = [f"{k}  {expert}" for k, expert in enumerate(value["experts"])]
         legend = [f"{mark}: {meaning}" for mark, meaning in LEGEND.items()]
         return [value["words"], *told[:MOST_LINES], *legend]
-    if name == "experts":
-        lines = [f"{k}  {expert}" for k, expert in enumerate(value)]
-    elif name == "types":
-        types = [RowTypeSummary(**kind) for kind in value]
-        lines = [f"{percent(kind.share):>4}  {type_in_words(kind)}" for kind in types]
-    else:
+    if name == "types":
+        return types_in_words([RowTypeSummary(**kind) for kind in value])
+    if name != "experts":
         return [_worded(value)]
+    lines = [f"{k}  {expert}" for k, expert in enumerate(value)]
     if len(lines) > MOST_LINES:
         return [*lines[:MOST_LINES], f"... ({len(lines)} in all)"]
     return lines

@@ -31,7 +31,7 @@ TABLES = (*TEXTS, *(f"{ending}.gz" for ending in TEXTS), ".xlsx", ".parquet")
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dynpart.estimator import DynamicPartitionModel
+    from dynpart.bare import BareModel
     from dynpart.schema import Schema
 
 
@@ -107,7 +107,7 @@ def _likeliest(values: NDArray[Any], schema: Schema) -> NDArray[Any]:
 
 
 def _codes(
-    fitted: DynamicPartitionModel, data: str, given: bool, content: Content
+    fitted: BareModel, data: str, given: bool, content: Content
 ) -> tuple[NDArray[Any], NDArray[Any] | None, tuple[str, ...] | None]:
     """Codes as they are, or of the rows that are with their gains and offsets; and labels."""
     from dynpart.cli._shared import in_order, nameless, read_rows_for
@@ -128,6 +128,6 @@ def _codes(
             refuse_gaps(data, H, experts, "a code is 0 or 1 for every expert")
             return H, None, table.labels
     table = read_rows_for(fitted, data, content)
-    plain = nameless(fitted)
-    H = plain.transform(table.values)
-    return H, plain.amplitudes(table.values, H), table.labels
+    model = nameless(fitted)
+    H = model.transform(table.values)
+    return H, model.amplitudes(table.values, H), table.labels

@@ -31,7 +31,7 @@ def command(
     `dynpart rename sites.dynpart 3=`
     """
     from dynpart.cli._shared import open_model, say
-    from dynpart.persistence import save
+    from dynpart.storage import save
 
     asked: dict[int, str | None] = {}
     for text in names:

@@ -9,14 +9,25 @@ import typer
 
 from dynpart.cli._shared import whole
 
-NAMES = ("synthetic", "mnist", "horses", "motorcycles", "intensities", "order")
+NAMES = (
+    "synthetic",
+    "mnist",
+    "horses",
+    "motorcycles",
+    "intensities",
+    "intensities-photographs",
+    "intensities-faces",
+    "intensities-motorcycles",
+    "order",
+)
 
 
 def command(
     experiments: Annotated[
         list[str],
         typer.Argument(
-            help="synthetic, mnist, horses, motorcycles; intensities and order, from the paper's "
+            help="synthetic, mnist, horses, motorcycles; intensities, intensities-photographs, "
+            "intensities-faces, intensities-motorcycles and order, from the paper's "
             "discussion; or all.",
             show_default=False,
         ),

@@ -24,11 +24,16 @@ from dynpart.comparison.imputers import IMPUTERS
 from dynpart.comparison.ordered import (
     ORDERED_CONTESTANTS,
     ORDERED_PROBLEMS,
+    OrderedProblem,
     OrderedResult,
-    by_problem,
     load_ordered,
-    ordered_table,
     run_ordered,
+)
+from dynpart.comparison.ordered_report import (
+    by_problem,
+    ordered_findings,
+    ordered_table,
+    write_ordered_document,
 )
 from dynpart.comparison.problems import PROBLEMS, load_problem
 from dynpart.comparison.report import (
@@ -53,7 +58,7 @@ SHAPES = "shapes"
 TABLES = "tables"
 OTHERS = (TRACKING, IMPUTATION, SHAPES, TABLES, *ORDERED_PROBLEMS, *DENSITY_NAMES)
 TRACKING_SEEDS = range(20)
-PAGE, DENSITY_PAGE = "comparison.md", "density.md"
+PAGE, DENSITY_PAGE, ORDERED_PAGE = "comparison.md", "density.md", "ordered.md"
 
 
 def compare(
@@ -67,12 +72,14 @@ def compare(
     split: str = "test",
     kept_only: bool = False,
     note: str = "",
+    device: str | None = None,
     console: Console | None = None,
 ) -> None:
     """Run a comparison, print its tables and write its document.
 
     Densities of binary sets have a document of their own. It is written beside the other one, as
-    density.md, where other data are compared too.
+    density.md, where other data are compared too. So have rows told value after value (ordered.md)
+    if nothing else is compared, with all that the folder holds of them.
 
     Parameters
     ----------
@@ -94,6 +101,9 @@ def compare(
         Compute nothing; tables, figures and document from what the folder holds.
     note : str
         A remark for the document on how its results came about.
+    device : str, optional
+        Of torch, where rows told value after value are learnt from, such as "cuda"; other data
+        take none.
     console : Console, optional
     """
     for name in names:
@@ -101,6 +111,11 @@ def compare(
             raise ValueError(
                 f"--data must be one of {', '.join([*PROBLEMS, *OTHERS])}, got {name!r}"
             )
+    if device is not None and not all(name in ORDERED_PROBLEMS for name in names):
+        raise ValueError(
+            f"--device={device} is for --data {' and '.join(ORDERED_PROBLEMS)} alone, got "
+            f"{', '.join(names)}"
+        )
     known = dict.fromkeys(
         [
             *CONTESTANTS,
@@ -134,6 +149,7 @@ def compare(
         console.print(line, style="dim", highlight=False)
 
     sets = chosen_sets(names)
+    in_order = [ORDERED_PROBLEMS[name] for name in ORDERED_PROBLEMS if name in names]
     alone = all(name in DENSITY_NAMES for name in names)
     if sets:
         if split != "test":
@@ -149,6 +165,19 @@ def compare(
             run_density(sets, row_densities, list(seeds), folder=folder, redo=redo, report=tell)
         _tell_densities(sets, folder, page, note, console)
     if alone:
+        return
+    ordered: list[OrderedResult] = []
+    if in_order:
+        if not kept_only:
+            run_ordered(
+                in_order, row_models, list(seeds), folder=folder, redo=redo, device=device,
+                report=tell,
+            )  # fmt: skip
+        ordered = _tell_ordered(in_order, folder, console)
+    if len(in_order) == len(set(names)):
+        page = document or folder / ORDERED_PAGE
+        write_ordered_document(page, folder, load_ordered(folder), note)
+        console.print(f"Document: {page}; results and figures: {folder}", highlight=False)
         return
     document = document or folder / PAGE
     if kept_only:
@@ -210,16 +239,6 @@ def compare(
     for of_unseen in unseen_by_table(unseen):
         for sentence in unseen_findings(of_unseen):
             console.print(f"{of_unseen[0].title}. {sentence.replace('**', '')}", highlight=False)
-    ordered: list[OrderedResult] = []
-    in_order = [ORDERED_PROBLEMS[name] for name in ORDERED_PROBLEMS if name in names]
-    if in_order:
-        if not kept_only:
-            run_ordered(in_order, row_models, list(seeds), folder=folder, redo=redo, report=tell)
-        ordered = [r for r in load_ordered(folder) if r.problem in names]
-        if not ordered:
-            raise ValueError(f"{folder} holds no results for {in_order[0].name}")
-    for title, found in by_problem(ordered).items():
-        console.print(terminal_table(f"{title}, value after value", *ordered_table(found)))
     write_document(
         document,
         folder,
@@ -241,6 +260,21 @@ def _density_page(document: Path | None, folder: Path, *, alone: bool) -> Path:
     if document is not None and document.name == DENSITY_PAGE:
         raise ValueError(f"--report must not be {DENSITY_PAGE}, which is written for density sets")
     return (document or folder / PAGE).with_name(DENSITY_PAGE)
+
+
+def _tell_ordered(
+    problems: Sequence[OrderedProblem], folder: Path, console: Console
+) -> list[OrderedResult]:
+    """Print what the folder holds on these problems, and return it."""
+    names = [problem.name for problem in problems]
+    results = [r for r in load_ordered(folder) if r.problem in names]
+    if not results:
+        raise ValueError(f"{folder} holds no results for {', '.join(names)}")
+    for title, found in by_problem(results).items():
+        console.print(terminal_table(f"{title}, value after value", *ordered_table(found)))
+        for sentence in ordered_findings(found):
+            console.print(sentence, highlight=False)
+    return results
 
 
 def _tell_densities(

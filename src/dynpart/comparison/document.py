@@ -15,7 +15,8 @@ from dynpart.comparison.figures import plot_all_templates, plot_rate_distortion
 from dynpart.comparison.gaps import HELD_BACK, MOST_CATEGORIES
 from dynpart.comparison.imputation import ImputationResult
 from dynpart.comparison.imputers import N_NEAREST, WIDE
-from dynpart.comparison.ordered import OrderedResult, ordered_section
+from dynpart.comparison.ordered import OrderedResult
+from dynpart.comparison.ordered_report import ordered_section
 from dynpart.comparison.problems import Problem
 from dynpart.comparison.report import (
     REAL,

@@ -19,7 +19,6 @@ from sklearn.exceptions import ConvergenceWarning
 
 from dynpart.atomic import atomic_write
 from dynpart.baselines import MaskedNetwork, Mixture
-from dynpart.comparison.report import Column, cell, markdown_table
 from dynpart.datasets import ImageDataset, load_digits, load_mnist
 from dynpart.estimator import DynamicPartitionModel
 
@@ -30,21 +29,6 @@ N_LINES, N_COLUMNS = 4, 12
 """Samples of a picture."""
 LEAST_CHANCE = 1e-4
 """Probabilities of the mixture are kept this far from 0 and 1, as ours are."""
-
-INTRODUCTION = """## Value after value
-
-Mean log P(x) of test rows in nats, higher is better; all models learn from the same binary rows.
-
-- **ours, autoregressive**: `autoregressive="all"`; predictions depend on the earlier pixels.
-  *one code* is `score`, log P(x given h) + log P(h) of each row's code; *nearby codes* is
-  `log_density`, which sums over codes that differ by one change. Both are lower bounds.
-  **one expert a row**: the same with `max_active=1`, a mixture of networks that share weights.
-  **ours**: without earlier pixels.
-- **fully visible sigmoid network**: a logistic regression of each pixel on the earlier pixels.
-- **MADE**: the same with a layer of hidden units, one order of the pixels. Both networks learn by
-  Adam in torch and stop when the score of held-back rows (10%) no longer improves.
-- **mixture of Bernoullis**: as many components as ours has experts, by EM.
-"""
 
 
 class RowModel(Protocol):
@@ -111,24 +95,35 @@ class _Mixture:
         return (rng.random(means.shape) < means).astype(np.uint8)
 
 
-def _ours(**settings: Any) -> Callable[[OrderedProblem, ImageDataset, int], RowModel]:
-    def learn(problem: OrderedProblem, data: ImageDataset, seed: int) -> RowModel:
-        limits = {"max_active": problem.max_active} | settings
+Learn = Callable[[OrderedProblem, ImageDataset, int, str | None], RowModel]
+"""From a problem, its rows, a seed and a device of torch to a model."""
+
+
+def _ours(**settings: Any) -> Learn:
+    def learn(
+        problem: OrderedProblem, data: ImageDataset, seed: int, device: str | None
+    ) -> RowModel:
+        limits = {"max_active": problem.max_active, "device": device} | settings
         model = DynamicPartitionModel(problem.n_experts, random_state=seed, **limits)
         return _Ours(model.fit(data.train))
 
     return learn
 
 
-def _network(*, hidden: bool) -> Callable[[OrderedProblem, ImageDataset, int], RowModel]:
-    def learn(problem: OrderedProblem, data: ImageDataset, seed: int) -> RowModel:
+def _network(*, hidden: bool) -> Learn:
+    def learn(
+        problem: OrderedProblem, data: ImageDataset, seed: int, device: str | None
+    ) -> RowModel:
         n_hidden = problem.n_hidden if hidden else 0
-        return _Network(MaskedNetwork(n_hidden, random_state=seed).fit(data.train))
+        network = MaskedNetwork(n_hidden, device=device, random_state=seed)
+        return _Network(network.fit(data.train))
 
     return learn
 
 
-def _mixture(problem: OrderedProblem, data: ImageDataset, seed: int) -> RowModel:
+def _mixture(
+    problem: OrderedProblem, data: ImageDataset, seed: int, device: str | None
+) -> RowModel:
     return _Mixture(Mixture(problem.n_experts, random_state=seed).fit(data.train))
 
 
@@ -138,7 +133,7 @@ class OrderedContestant:
 
     name: str
     title: str
-    learn: Callable[[OrderedProblem, ImageDataset, int], RowModel]
+    learn: Learn
 
 
 ORDERED_CONTESTANTS = {
@@ -197,6 +192,7 @@ def run_ordered(
     *,
     folder: Path,
     redo: Sequence[str] = (),
+    device: str | None = None,
     report: Callable[[str], None] = print,
 ) -> list[OrderedResult]:
     """Learn and measure what the folder does not hold yet; draw the first seed's samples.
@@ -209,6 +205,8 @@ def run_ordered(
     folder : Path
     redo : sequence of str
         Contestants to compute afresh.
+    device : str, optional
+        Of torch, for our models and the networks, such as "cuda".
     report : callable
         Told of each result.
 
@@ -231,7 +229,7 @@ def run_ordered(
                 began = time.perf_counter()
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", ConvergenceWarning)
-                    model = contestant.learn(problem, data, seed)
+                    model = contestant.learn(problem, data, seed, device)
                 seconds = time.perf_counter() - began
                 result = OrderedResult(
                     problem.name,
@@ -281,49 +279,3 @@ def draw_rows(rows: NDArray, image_shape: tuple[int, int]) -> Figure:
     axes.imshow(canvas, cmap="gray_r", vmin=0, vmax=1, interpolation="nearest")
     axes.set_axis_off()
     return figure
-
-
-def ordered_table(results: Sequence[OrderedResult]) -> tuple[list[str], list[list[str]]]:
-    """Headings and lines of one problem: a line per model."""
-    nats, active, seconds = (Column("", "", form) for form in (".2f", ".1f", ".0f"))
-    headings = ["model", "nats (ours: one code)", "nearby codes", "active", "fit s"]
-    lines = []
-    for name in dict.fromkeys(r.contestant for r in results):
-        chosen = [r for r in results if r.contestant == name]
-
-        def told(score: str, form: Column, chosen: Sequence[OrderedResult] = chosen) -> str:
-            return cell([r.scores[score] for r in chosen if score in r.scores], form)
-
-        times = cell([r.seconds for r in chosen], seconds)
-        scores = told("nats", nats), told("nearby", nats), told("active", active)
-        lines.append([chosen[0].title, *scores, times])
-    return headings, lines
-
-
-def by_problem(results: Sequence[OrderedResult]) -> dict[str, list[OrderedResult]]:
-    """Results by the title of their problem."""
-    return {
-        problem.title: found
-        for problem in ORDERED_PROBLEMS.values()
-        if (found := [r for r in results if r.problem == problem.name])
-    }
-
-
-def ordered_section(
-    results: Sequence[OrderedResult], link: Callable[[Path], str], folder: Path
-) -> str:
-    """The section of the document."""
-    text = [INTRODUCTION]
-    for title, found in by_problem(results).items():
-        problem = ORDERED_PROBLEMS[found[0].problem]
-        text += [
-            f"### {title}, value after value\n",
-            f"{problem.n_experts} experts or components, at most {problem.max_active} active; "
-            f"{problem.n_hidden} hidden units.\n",
-            markdown_table(*ordered_table(found)) + "\n",
-        ]
-        for result in found:
-            figure = picture_of(folder, result)
-            if result.seed == found[0].seed and figure.exists():
-                text.append(f"![Samples: {result.title}]({link(figure)})\n")
-    return "\n".join(text)

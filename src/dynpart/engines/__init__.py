@@ -71,11 +71,13 @@ def make_engine(name: str = "auto", n_jobs: int | None = None, device: Any = Non
     if device is not None:
         raise ValueError(f"device is for engine='torch', got engine={name!r}, device={device!r}")
     if name in ("auto", "cpu") and _compiles(name):
-        from joblib import effective_n_jobs
-
         from dynpart.engines.cpu import CpuEngine
 
-        return CpuEngine(n_threads=effective_n_jobs(n_jobs) if n_jobs is not None else None)
+        if n_jobs is None:
+            return CpuEngine()
+        from joblib import effective_n_jobs
+
+        return CpuEngine(n_threads=effective_n_jobs(n_jobs))
     from dynpart.engines.reference import ReferenceEngine
 
     return ReferenceEngine()

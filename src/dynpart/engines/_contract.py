@@ -204,12 +204,9 @@ class PursuitRule:
 
 
 def check_hard(rule: PursuitRule) -> None:
-    """Raise ValueError if codes with amplitudes are combined with the smoothed rule or a prior."""
-    if rule.smoothed or rule.prior is not None:
-        raise ValueError(
-            "codes with amplitudes need the hard rule without a prior: smoothed must "
-            f"be False and prior None, got smoothed={rule.smoothed}, prior={rule.prior!r}"
-        )
+    """Raise ValueError if codes with amplitudes are combined with the smoothed rule."""
+    if rule.smoothed:
+        raise ValueError("codes with amplitudes need the hard rule: smoothed must be False")
 
 
 def check_plain(experts: Experts) -> None:

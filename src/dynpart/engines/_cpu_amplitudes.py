@@ -10,6 +10,14 @@ from __future__ import annotations
 import numpy as np
 
 from dynpart.compiled import compiled, part
+from dynpart.engines._contract import NEARLY
+from dynpart.engines._cpu_charges import (
+    add_up,
+    best_type,
+    reconsider_type,
+    second_type,
+    take_type,
+)
 
 _u = np.uintp
 N = 6
@@ -158,10 +166,28 @@ def _without(code, n_active, at, guide, others):
 
 
 @part(error_model="numpy")
-def _settle(x, code, n_active, n_looks, guide, model, rank, cost, prior, rule, work):
-    """Exchange, drop and add experts until nothing improves; returns how many are left."""
-    fewest, most, margin = rule[0], rule[1], rule[2]
+def _gains_in_seat(x, code, n_active, at, guide, model, rank, prior, charges, account, work):
+    """Gains of all experts beside those of a code, less the one `at`, by the type of the row.
+
+    Returns them, and how many are beside: they are in the scratch for others.
+    """
     others = work[5]
+    n_beside = _without(code, n_active, at, guide, others)
+    n_paying = n_beside - 1 if guide >= 0 else n_beside
+    take_type(account[2][0], others, n_paying, charges, account)
+    return _gains_beside(x, others, n_beside, model, rank, account[0], prior, work), n_beside
+
+
+@part(error_model="numpy")
+def _settle(
+    x, code, n_active, n_looks, guide, held, model, rank, prior, charges, account, rule, work
+):  # fmt: skip
+    """Exchange, drop and add experts until nothing improves; returns how many are left.
+
+    The account knows the type of the row, which changes with the code unless it is held.
+    """
+    fewest, most, margin = rule[0], rule[1], rule[2]
+    others, kind = work[5], account[2]
     at = 0
     n_unchanged = 0
     while True:
@@ -169,8 +195,9 @@ def _settle(x, code, n_active, n_looks, guide, model, rank, cost, prior, rule, w
         if not adds:
             n_looks -= 1
             at = at % n_active
-        n_beside = _without(code, n_active, -1 if adds else at, guide, others)
-        gains = _gains_beside(x, others, n_beside, model, rank, cost, prior, work)
+        gains, n_beside = _gains_in_seat(
+            x, code, n_active, -1 if adds else at, guide, model, rank, prior, charges, account, work
+        )  # fmt: skip
         best = _best(gains, others, n_beside, 0)
         if adds:
             if n_active == most or best < 0 or gains[best] <= margin:
@@ -189,27 +216,40 @@ def _settle(x, code, n_active, n_looks, guide, model, rank, cost, prior, rule, w
         else:
             n_unchanged += 1
             at += 1
+            continue
+        if not held:
+            before = kind[0]
+            add_up(code, n_active, charges, account)
+            reconsider_type(code, n_active, margin, charges, account)
+            if kind[0] != before:
+                n_unchanged = 0
 
 
 @part(error_model="numpy")
-def _worth(x, code, n_active, model, rank, cost, prior, work):
-    """Log-likelihood of a code less the costs of its experts."""
+def _suit(code, n_active, charges, account):
+    """Give the row the type that suits a code best."""
+    add_up(code, n_active, charges, account)
+    account[2][0] = best_type(account[1])
+
+
+@part(error_model="numpy")
+def _worth(x, code, n_active, model, rank, prior, charges, account, work):
+    """Log-likelihood of a code and what it is charged for in the type of the row."""
     seat, top, terms, totals, _, _ = work
     _own(x, code, n_active, model, rank, seat, top, terms, totals)
-    total = _explained(totals, n_active, prior)
-    for place in range(n_active):
-        total -= cost[code[place]]
-    return total
+    add_up(code, n_active, charges, account)
+    return _explained(totals, n_active, prior) + account[1][account[2][0]]
 
 
 @part(error_model="numpy")
-def _weakest_first(x, code, n_active, guide, model, rank, cost, prior, margin, work):
+def _weakest_first(x, code, n_active, guide, model, rank, prior, charges, account, margin, work):
     """Put the third of the experts that earn least beside the background expert in front."""
-    others = work[5]
     earned = np.empty(n_active)
     for at in range(n_active):
-        n_beside = _without(code, n_active, at, guide, others)
-        earned[at] = _gains_beside(x, others, n_beside, model, rank, cost, prior, work)[code[at]]
+        gains, _ = _gains_in_seat(
+            x, code, n_active, at, guide, model, rank, prior, charges, account, work
+        )
+        earned[at] = gains[code[at]]
     old = code[:n_active].copy()
     front = 0
     for _ in range(-(-n_active // 3)):
@@ -230,33 +270,99 @@ def _weakest_first(x, code, n_active, guide, model, rank, cost, prior, margin, w
 
 
 @part(error_model="numpy")
-def _refine(x, code, n_active, guide, model, rank, cost, prior, rule, work):
+def _refine(x, code, n_active, guide, model, rank, prior, charges, account, rule, work):
     """The steps of the reference engine's `refined`; returns the number of experts."""
     margin, n_swaps = rule[2], rule[3]
     greedy = code[:n_active].copy()
     n_greedy = n_active
-    _weakest_first(x, code, n_active, guide, model, rank, cost, prior, margin, work)
+    _suit(code, n_active, charges, account)
+    suits = account[2][0]
+    before = _worth(x, code, n_active, model, rank, prior, charges, account, work)
+    _weakest_first(x, code, n_active, guide, model, rank, prior, charges, account, margin, work)
     n_looks = -(-n_active // 3)
-    n_active = _settle(x, code, n_active, n_looks, guide, model, rank, cost, prior, rule, work)
-    n_looks = n_swaps * n_active
-    n_active = _settle(x, code, n_active, n_looks, -1, model, rank, cost, prior, rule, work)
-    found = _worth(x, code, n_active, model, rank, cost, prior, work)
-    if found < _worth(x, greedy, n_greedy, model, rank, cost, prior, work) - margin:
+    n_active = _settle(
+        x, code, n_active, n_looks, guide, False, model, rank, prior, charges, account, rule, work
+    )
+    n_active = _settle(
+        x, code, n_active, n_swaps * n_active, -1, False, model, rank, prior, charges, account,
+        rule, work,
+    )  # fmt: skip
+    if _worth(x, code, n_active, model, rank, prior, charges, account, work) < before - margin:
         code[:n_greedy] = greedy
-        n_looks = n_swaps * n_greedy
-        n_active = _settle(x, code, n_greedy, n_looks, -1, model, rank, cost, prior, rule, work)
-    return n_active
+        account[2][0] = suits
+        n_active = _settle(
+            x, code, n_greedy, n_swaps * n_greedy, -1, False, model, rank, prior, charges, account,
+            rule, work,
+        )  # fmt: skip
+    return _try_another_type(x, code, n_active, model, rank, prior, charges, account, rule, work)
 
 
 @part(error_model="numpy")
-def _prune(x, code, n_active, model, rank, cost, prior, rule, work):
+def _try_another_type(x, code, n_active, model, rank, prior, charges, account, rule, work):
+    """The code, or a better one that is found if the row is taken to be of another type."""
+    margin, n_swaps = rule[2], rule[3]
+    value = account[1]
+    if value.size == 1:
+        return n_active
+    before = _worth(x, code, n_active, model, rank, prior, charges, account, work)
+    second, less = second_type(value, account[2][0])
+    if less > NEARLY:
+        return n_active
+    found = np.empty(code.size, np.int64)
+    found[:n_active] = code[:n_active]
+    account[2][0] = second
+    n_found = _settle(
+        x, found, n_active, n_swaps * n_active, -1, True, model, rank, prior, charges, account,
+        rule, work,
+    )  # fmt: skip
+    if n_found == n_active and np.array_equal(found[:n_found], code[:n_active]):
+        return n_active
+    _suit(found, n_found, charges, account)
+    n_found = _settle(
+        x, found, n_found, n_swaps * n_found, -1, False, model, rank, prior, charges, account,
+        rule, work,
+    )  # fmt: skip
+    if _worth(x, found, n_found, model, rank, prior, charges, account, work) <= before + margin:
+        return n_active
+    code[:n_found] = found[:n_found]
+    return n_found
+
+
+@part(error_model="numpy")
+def _begin_alone(x, code, n_active, model, rank, prior, charges, account, rule, work):
+    """The code, or a better one that is found from the expert that is worth most alone."""
+    margin, n_swaps = rule[2], rule[3]
+    alone = charges[5]
+    _suit(code, n_active, charges, account)
+    before = _worth(x, code, n_active, model, rank, prior, charges, account, work)
+    gains = _gains_beside(x, code, 0, model, rank, alone, prior, work)
+    begin = _best(gains, code, 0, 0)
+    if gains[begin] <= before + margin:
+        return n_active
+    found = np.empty(code.size, np.int64)
+    found[0] = begin
+    _suit(found, 1, charges, account)
+    n_found = _settle(
+        x, found, 1, n_swaps, -1, False, model, rank, prior, charges, account, rule, work
+    )
+    if _worth(x, found, n_found, model, rank, prior, charges, account, work) <= before + margin:
+        return n_active
+    code[:n_found] = found[:n_found]
+    return n_found
+
+
+@part(error_model="numpy")
+def _prune(x, code, n_active, model, rank, prior, charges, account, rule, work):
     """Drop each expert that earns no more than its cost, in turn; the number that is left."""
     fewest, margin = rule[0], rule[2]
     others = work[5]
     at = 0
     while at < n_active and n_active > fewest:
-        n_others = _without(code, n_active, at, -1, others)
-        if _gains_beside(x, others, n_others, model, rank, cost, prior, work)[code[at]] <= margin:
+        _suit(code, n_active, charges, account)
+        gains, n_others = _gains_in_seat(
+            x, code, n_active, at, -1, model, rank, prior, charges, account, work
+        )
+        if gains[code[at]] <= margin:
             for place in range(n_others):
                 code[place] = others[place]
             n_active = n_others
@@ -266,7 +372,9 @@ def _prune(x, code, n_active, model, rank, cost, prior, rule, work):
 
 
 @compiled(error_model="numpy")
-def pursue_rows(X, lo, hi, model, rank, cost, prior, rule, guide, order, log_likelihood):
+def pursue_rows(
+    X, lo, hi, model, rank, cost, prior, charges, account, rule, guide, order, log_likelihood
+):  # fmt: skip
     """Codes of rows lo to hi.
 
     Parameters
@@ -277,17 +385,20 @@ def pursue_rows(X, lo, hi, model, rank, cost, prior, rule, guide, order, log_lik
         Means, one over variances, opinions from the common level, constants of log-densities.
     rank : ndarray of shape (n_experts, n_features)
     cost : ndarray of shape (n_experts,)
-        What each expert must gain; infinite for a background expert.
+        What each expert must gain in a greedy search; infinite for a background expert.
     prior : tuple of 3 float
         Whether gains vary, and the variances of gains and offsets.
+    charges, account : tuple
+        What refined codes are charged for, and scratch to keep the accounts of a row.
     rule : tuple
-        Fewest and most active experts, margin, rounds of refinement, whether to prune, starts.
+        Fewest and most active experts, margin, rounds of refinement, whether to prune, starts,
+        whether to try experts alone.
     guide : int
         The background expert, or -1.
     order : ndarray of shape (n_rows, max_active), filled in
     log_likelihood : ndarray of shape (n_rows,), filled in
     """
-    fewest, most, margin, n_swaps, prune, n_starts = rule
+    fewest, most, margin, n_swaps, prune, n_starts, tries_alone = rule
     n_experts, n_features = rank.shape
     size = min(most, n_experts) + 2
     work = (
@@ -315,8 +426,11 @@ def pursue_rows(X, lo, hi, model, rank, cost, prior, rule, guide, order, log_lik
                 code[n_active] = chosen
                 n_active += 1
             if n_swaps > 0:
-                n_active = _refine(x, code, n_active, guide, model, rank, cost, prior, rule, work)
-            found = _worth(x, code, n_active, model, rank, cost, prior, work)
+                n_active = _refine(
+                    x, code, n_active, guide, model, rank, prior, charges, account, rule, work
+                )
+            _suit(code, n_active, charges, account)
+            found = _worth(x, code, n_active, model, rank, prior, charges, account, work)
             if start == 0 or found > best_worth + margin:
                 best_worth = found
                 n_best = n_active
@@ -324,8 +438,10 @@ def pursue_rows(X, lo, hi, model, rank, cost, prior, rule, guide, order, log_lik
                     order[row, place] = code[place]
         for place in range(n_best):
             code[place] = order[row, place]
+        if tries_alone:
+            n_best = _begin_alone(x, code, n_best, model, rank, prior, charges, account, rule, work)
         if prune:
-            n_best = _prune(x, code, n_best, model, rank, cost, prior, rule, work)
+            n_best = _prune(x, code, n_best, model, rank, prior, charges, account, rule, work)
         for place in range(order.shape[1]):
             order[row, place] = code[place] if place < n_best else -1
         _own(x, code, n_best, model, rank, work[0], work[1], work[2], work[3])

@@ -96,27 +96,29 @@ def mixture_densities(rows: Rows, experts: Experts, log_weight: Array) -> Array:
     return namespace(told[0]).concatenate(told)
 
 
-def mixture_scores(T: Array, observed: Array, experts: Experts) -> Array:
+def mixture_scores(T: Array, observed: Array | None, experts: Experts) -> Array:
     """Log P_k(x) of whole rows, without b(x), shape (n_rows, n_experts).
 
     Parameters
     ----------
     T : array of shape (n_statistics, n_rows, n_features)
         Statistics, 0 for missing values.
-    observed : array of shape (n_rows, n_features)
-        1 where a value was observed, 0 elsewhere.
+    observed : array of shape (n_rows, n_features) or None
+        1 where a value was observed, 0 elsewhere; None if all were.
     experts : Experts
     """
     theta, log_partition = experts.natural
-    scores = -observed @ log_partition.T
+    scores = -log_partition.sum(axis=1) if observed is None else -observed @ log_partition.T
     for s in range(len(T)):
         scores = scores + T[s] @ theta[s].T
     return scores
 
 
-def _scores(rows: Rows, experts: Experts, log_weight: Array) -> tuple[Array, Array, Array]:
+def _scores(rows: Rows, experts: Experts, log_weight: Array) -> tuple[Array, Array | None, Array]:
     """Statistics, what was observed, and log P(x, expert) without b(x), of some rows."""
     T = as_float64(experts.family.statistics(rows.values))
+    if rows.complete:
+        return T, None, mixture_scores(T, None, experts) + log_weight
     xp = namespace(T)
     known = is_observed(T[0])
     T, observed = xp.where(known, T, 0.0), as_float64(known)
@@ -139,5 +141,11 @@ def _of_block(rows: Rows, experts: Experts, log_weight: Array, sharpness: float)
     share = xp.exp(scores - _log_sum(scores)[:, None])
     if rows.weight is not None:
         share, told, best = share * rows.weight[:, None], told * rows.weight, best * rows.weight
-    sums = xp.stack([share.T @ observed, *(share.T @ statistic for statistic in T)])
-    return MixtureSums(ResponsibilitySums(sums), share.sum(axis=0), told.sum(), best.sum())
+    usage = share.sum(axis=0)
+    statistics = [share.T @ statistic for statistic in T]
+    if observed is None:
+        weight = xp.broadcast_to(usage[:, None], statistics[0].shape)
+    else:
+        weight = share.T @ observed
+    sums = xp.stack([weight, *statistics])
+    return MixtureSums(ResponsibilitySums(sums), usage, told.sum(), best.sum())

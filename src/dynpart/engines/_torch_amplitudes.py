@@ -51,10 +51,10 @@ class AmplitudeHard:
             slot_of = torch.where(wins, slot, slot_of)
             every = torch.arange(n_rows, device=order.device)
             own = torch.where(wins[:, :, None], self.terms[every, k], own)
-        self.own = [
-            torch.where((slot_of == slot)[:, :, None], own, 0.0) for slot in range(order.shape[1])
-        ]
-        self.totals = [part.sum(dim=1) for part in self.own]
+        slots = torch.arange(order.shape[1], device=order.device)
+        owns = (slot_of[:, :, None] == slots)[..., None]
+        self.own = torch.where(owns, own[:, :, None], 0.0)
+        self.totals = self.own.sum(dim=1)
 
     def _worth(self, sums: Tensor) -> Any:
         """Log-likelihood of the variables with these sums; none for none."""
@@ -64,16 +64,14 @@ class AmplitudeHard:
         """Change of the log-likelihood by each expert, and by what others lose to it."""
         wins = (self.ranks < self.owner_rank[:, None]).double()
         won = torch.einsum("nkd,nkds->nks", wins, self.terms)
-        gain = self._worth(won)
-        for own, total in zip(self.own, self.totals, strict=True):
-            left = total[:, None] - wins @ own
-            gain = gain + self._worth(left) - self._worth(total)[:, None]
-        return gain
+        # What all owners lose, in one product that reads once who wins what.
+        lost = (wins @ self.own.flatten(2)).unflatten(2, self.own.shape[2:])
+        left = self._worth(self.totals[:, None] - lost)
+        return self._worth(won) + (left - self._worth(self.totals)[:, None]).sum(dim=-1)
 
     def log_likelihood(self) -> Tensor:
         """Log P(x | h) of every row."""
-        total: Any = sum(self._worth(total) for total in self.totals)
-        return total
+        return self._worth(self.totals).sum(dim=1)
 
 
 def _shared_out(rows: Rows, experts: Experts, order: Tensor) -> tuple[Any, Any, list[Any]]:

@@ -38,7 +38,7 @@ from dynpart.engines._contract import (
     check_newton,
     check_plain,
 )
-from dynpart.engines._cpu_charges import KernelCharges, kernel_charges
+from dynpart.engines._cpu_charges import KernelCharges, kernel_charges, new_account
 from dynpart.engines._cpu_refine import new_refinement
 from dynpart.engines._cpu_smoothed import grouped_offsets, new_block_work
 from dynpart.engines._cpu_sums import TILE
@@ -373,14 +373,16 @@ def _amplitude_pursuit(experts: Experts, rule: PursuitRule, *, guided: bool) -> 
     rank, n_payable = np.ascontiguousarray(experts.ranks), len(rule.cost)
     cost = np.append(rule.cost, [np.inf] * (experts.n_experts - n_payable))
     limits = int(rule.min_active), int(rule.max_active), MARGIN, int(rule.n_swaps)
-    rule_ = *limits, bool(rule.prune), min(int(rule.n_starts), n_payable)
-    guide = experts.n_experts - 1 if guided else -1
+    starts = bool(rule.prune), min(int(rule.n_starts), n_payable), bool(rule.tries_experts_alone)
+    rule_, guide = (*limits, *starts), experts.n_experts - 1 if guided else -1
+    charges = kernel_charges(rule.charges, background=guided)
 
     def run(threads: Threads, x: NDArray, order: NDArray, log_likelihood: NDArray) -> None:
         def pursue(lo: int, hi: int) -> None:
             _cpu_amplitudes.pursue_rows(
-                x[0], lo, hi, model, rank, cost, prior, rule_, guide, order, log_likelihood
-            )
+                x[0], lo, hi, model, rank, cost, prior, charges, new_account(charges), rule_, guide,
+                order, log_likelihood,
+            )  # fmt: skip
 
         threads.map_rows(pursue, len(order), 4 * rank.size * rule.max_active)
 

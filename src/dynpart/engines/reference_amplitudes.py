@@ -24,6 +24,7 @@ from dynpart.engines.reference import (
     RowScore,
     expert_log_densities,
     settled,
+    tried_as_another_type,
     weakest_first,
     weighted_sum,
     weights_of,
@@ -97,8 +98,20 @@ def refined_code(code: list[int], score: AmplitudeScore, rule: PursuitRule) -> l
     found, type_ = settled(found, suits, score, rule, n_looks=n_looks, with_background=True)
     found, type_ = settled(found, type_, score, rule, n_looks=rule.n_swaps * len(found))
     if score.worth(found, type_) < score.worth(code, suits) - MARGIN:
-        found, _ = settled(code, suits, score, rule, n_looks=rule.n_swaps * len(code))
-    return found
+        found, type_ = settled(code, suits, score, rule, n_looks=rule.n_swaps * len(code))
+    return tried_as_another_type(found, type_, score, rule)
+
+
+def begun_alone(code: list[int], score: AmplitudeScore, rule: PursuitRule) -> list[int]:
+    """The code, or a better one that is found from the expert that is worth most alone."""
+    charged = rule.charges.of_experts_alone()
+    alone = np.array([score.explained([k]) for k in range(len(charged))]) + charged
+    begin = [int(alone.argmax())]
+    worth = score.worth(code)
+    if alone.max() <= worth + MARGIN:
+        return code
+    found, type_ = settled(begin, score.best_type(begin), score, rule, n_looks=rule.n_swaps)
+    return found if score.worth(found, type_) > worth + MARGIN else code
 
 
 def pruned_code(code: list[int], score: AmplitudeScore, rule: PursuitRule) -> list[int]:
@@ -127,6 +140,8 @@ def pursue_block(
                 code = refined_code(code, score, rule)
             if not best or score.worth(code) > score.worth(best) + MARGIN:
                 best = code
+        if rule.tries_experts_alone:
+            best = begun_alone(best, score, rule)
         if rule.prune:
             best = pruned_code(best, score, rule)
         order[row, : len(best)] = best

@@ -17,7 +17,7 @@ from dynpart.stability import LEGEND
 
 if TYPE_CHECKING:
     from dynpart.describing import Description
-    from dynpart.estimator import DynamicPartitionModel
+    from dynpart.fitting import LearningModel
     from dynpart.selection import Selection
 
 EXACT_VALUES = 300_000
@@ -31,7 +31,7 @@ MOST_TOGETHER = 400
 
 
 def pack(
-    model: DynamicPartitionModel,
+    model: LearningModel,
     X: Any,
     *,
     names: Sequence[str] | None,
@@ -122,7 +122,7 @@ def pack(
 
 
 def _amplitudes(
-    model: DynamicPartitionModel, shown: Any, orders: NDArray[np.integer]
+    model: LearningModel, shown: Any, orders: NDArray[np.integer]
 ) -> list[list[list[float]]]:
     """Gain and offset of each expert of a code, in the order of activation."""
     told = model.amplitudes(shown)
@@ -132,7 +132,7 @@ def _amplitudes(
     ]
 
 
-def _judgements(model: DynamicPartitionModel) -> dict[str, Any]:
+def _judgements(model: LearningModel) -> dict[str, Any]:
     """What is known of how good the model is; None where nobody has asked.
 
     Bits that it saves on training rows, how its size was chosen, and the stability of experts.
@@ -166,7 +166,7 @@ def _selection(chosen: Selection) -> dict[str, Any]:
     }
 
 
-def _named(model: DynamicPartitionModel, names: Sequence[str] | None) -> DynamicPartitionModel:
+def _named(model: LearningModel, names: Sequence[str] | None) -> LearningModel:
     """The model with these names of variables, to speak of them."""
     twin = copy(model)
     if names is not None and tuple(names) != model.schema_.names:
@@ -212,7 +212,7 @@ def _rows(X: Any, rows: NDArray[np.intp]) -> NDArray[Any]:
     return np.asarray(X)[rows]
 
 
-def _range(model: DynamicPartitionModel, observed: NDArray[Any]) -> tuple[float, float]:
+def _range(model: LearningModel, observed: NDArray[Any]) -> tuple[float, float]:
     """The values that are drawn darkest and brightest."""
     if model.family_.is_binary:
         return 0.0, 1.0
@@ -233,7 +233,7 @@ def _samples(
     return {"kind": "numbers", **scaled_array(rows.astype(np.float64), np.uint8)}
 
 
-def _ranks(model: DynamicPartitionModel) -> dict[str, Any]:
+def _ranks(model: LearningModel) -> dict[str, Any]:
     ranks = expertise_ranks(np.log2(model.expertise_))
     return packed_array(ranks.astype(np.uint8 if model.n_experts_ <= 256 else np.uint16))
 

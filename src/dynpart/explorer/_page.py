@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from dynpart.atomic import atomic_write
 from dynpart.explorer._pack import pack
+from dynpart.validation import check_fitted
 
 if TYPE_CHECKING:
-    from dynpart.estimator import DynamicPartitionModel
+    from dynpart.fitting import LearningModel
 
 SCRIPTS = (
     "model.js",
@@ -34,7 +35,7 @@ SCRIPTS = (
 
 
 def report_html(
-    model: DynamicPartitionModel,
+    model: LearningModel,
     X: Any,
     *,
     names: Sequence[str] | None = None,
@@ -88,9 +89,7 @@ def report_html(
     >>> report_html(model, X, title="Pairs").startswith("<!doctype html>")
     True
     """
-    from sklearn.utils.validation import check_is_fitted
-
-    check_is_fitted(model)
+    check_fitted(model)
     schema = model.schema_
     names = schema.names if names is None else names
     image_shape = schema.image_shape if image_shape is None else image_shape
@@ -120,7 +119,7 @@ def report_html(
 
 
 def write_report(
-    model: DynamicPartitionModel,
+    model: LearningModel,
     X: Any,
     path: str | os.PathLike[str],
     *,

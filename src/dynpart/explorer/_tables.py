@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from dynpart.describing import rows_by_type
 from dynpart.explorer._arrays import packed_array
+from dynpart.naming import digits_after_point, value_in_words
 from dynpart.opinions import array_opinions, level_chances
 
 if TYPE_CHECKING:
     from dynpart.describing import Description
-    from dynpart.estimator import DynamicPartitionModel
+    from dynpart.fitting import LearningModel
     from dynpart.opinions import Opinions
 
 MOST_CLASSES = 12
@@ -24,7 +25,7 @@ CARD_OPINIONS = 6
 
 
 def table_content(
-    model: DynamicPartitionModel, told: Description, shown_codes: NDArray[Any]
+    model: LearningModel, told: Description, shown_codes: NDArray[Any]
 ) -> dict[str, Any]:
     """What a page about a table knows beside the numbers that every page has.
 
@@ -58,6 +59,7 @@ def table_content(
     return {
         "cards": cards,
         "weight": packed_array(opinions.weight.astype(np.float32)),
+        "decides": packed_array(opinions.decides.astype(np.float32)),
         **_distributions(model, opinions),
         "types": [{"share": kind.share, "experts": list(kind.experts)} for kind in told.types],
         "mapOrder": rows_by_type(shown_codes, model.prior_.types(shown_codes)).tolist(),
@@ -68,7 +70,7 @@ def table_content(
     }
 
 
-def _distributions(model: DynamicPartitionModel, opinions: Opinions) -> dict[str, Any]:
+def _distributions(model: LearningModel, opinions: Opinions) -> dict[str, Any]:
     """Chances of levels, means and spreads: of every expert, and, as one more, of all rows."""
     experts = model._experts().like(np.empty(0))
     family = experts.family
@@ -82,6 +84,7 @@ def _distributions(model: DynamicPartitionModel, opinions: Opinions) -> dict[str
         "dispersions": dispersions if any(one is not None for one in dispersions) else None,
         "levelCounts": [int(count) for count in counts],
         "levelNames": [_level_names(model, d, int(n)) for d, n in enumerate(counts)],
+        "digits": [digits_after_point(float(spread)) for spread in opinions.spread],
         "opinionMeans": packed_array(family.mean(eta).astype(np.float32)),
         "opinionSpreads": packed_array(np.sqrt(family.variance(eta)).astype(np.float32)),
     }
@@ -92,7 +95,7 @@ def _distributions(model: DynamicPartitionModel, opinions: Opinions) -> dict[str
     return content
 
 
-def _dispersions(model: DynamicPartitionModel) -> list[float | None]:
+def _dispersions(model: LearningModel) -> list[float | None]:
     """Of columns of counts, as many as are negative binomial; None for all others."""
     kinds = model.schema_.kinds
     told: list[float | None] = [None] * len(kinds)
@@ -106,9 +109,7 @@ def _dispersions(model: DynamicPartitionModel) -> list[float | None]:
     return told
 
 
-def _level_names(model: DynamicPartitionModel, d: int, n_levels: int) -> list[str] | None:
-    from dynpart.naming import value_in_words
-
+def _level_names(model: LearningModel, d: int, n_levels: int) -> list[str] | None:
     return [value_in_words(model.schema_, d, level) for level in range(n_levels)] or None
 
 

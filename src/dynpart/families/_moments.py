@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import reduce
+from operator import add, and_
 from typing import Any
 
 import numpy as np
@@ -17,10 +19,17 @@ from dynpart.arrays import (
     like,
     namespace,
     row_blocks,
+    to_numpy,
 )
 
 DEVICE_BLOCK_VALUES = 1 << 26
 TINY = float(np.finfo(np.float64).tiny)
+FEWEST_PIXELS = 64
+"""Columns of an array that may be pixels: those of pictures of 8 x 8."""
+ALIKE = 0.1
+"""Standard deviation of a typical pixel, as a share of the largest."""
+MOST_FLAGS = 0.1
+"""Share of the pixels that may happen to hold nothing but 0 and 1."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +53,8 @@ class ColumnMoments:
         Total weight of the rows in which a column was observed.
     levels : ndarray of shape (n_levels, n_features) or None
         Total weight of the rows in which a column had each level, if counted.
+    zero_one : ndarray of shape (n_features,), bool, or None
+        Whether every observed value of a column is 0 or 1, if checked.
     """
 
     n_rows: int
@@ -53,16 +64,21 @@ class ColumnMoments:
     weight: float
     observed: NDArray[np.float64]
     levels: NDArray[np.float64] | None = None
+    zero_one: NDArray[np.bool_] | None = None
 
     @classmethod
     def complete(cls, n_rows: int, mean: Any, variance: Any, is_binary: bool) -> ColumnMoments:
         """Moments of rows without weights in which everything was observed."""
-        return cls(n_rows, mean, variance, is_binary, float(n_rows), 0 * mean + n_rows)
+        flags = mean == mean if is_binary else None
+        return cls(
+            n_rows, mean, variance, is_binary, float(n_rows), 0 * mean + n_rows, zero_one=flags
+        )
 
     def like(self, reference: Any) -> ColumnMoments:
         """The same moments as arrays of the type and device of `reference`."""
-        names = ("mean", "variance", "observed") + (() if self.levels is None else ("levels",))
-        return replace(self, **{name: like(getattr(self, name), reference) for name in names})
+        names = ("mean", "variance", "observed", "levels", "zero_one")
+        known = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        return replace(self, **{name: like(value, reference) for name, value in known.items()})
 
     def of_columns(self, columns: Any) -> ColumnMoments:
         """The moments of some of the columns, given by their indices."""
@@ -72,6 +88,7 @@ class ColumnMoments:
             variance=self.variance[columns],
             observed=self.observed[columns],
             levels=None if self.levels is None else self.levels[:, columns],
+            zero_one=None if self.zero_one is None else self.zero_one[columns],
         )
 
     def __add__(self, other: ColumnMoments) -> ColumnMoments:
@@ -93,13 +110,30 @@ class ColumnMoments:
             self.is_binary and other.is_binary,
             self.weight + other.weight,
             observed,
-            _added(self.levels, other.levels),
+            _both(add, self.levels, other.levels),
+            _both(and_, self.zero_one, other.zero_one),
         )
 
+    @property
+    def are_pixels(self) -> bool:
+        """Whether the columns look like pixels, which share one scale, and not like variables.
 
-def _added(levels: Any, others: Any) -> Any:
-    """Counts of levels of both, if both are known."""
-    return None if levels is None or others is None else levels + others
+        There are many, and a typical one that varies does so at least a tenth as much as the one
+        that varies most. Columns of 0 and 1 among others are flags, not pixels, unless they are
+        few.
+        """
+        variance = to_numpy(self.variance)
+        varies = variance > 0
+        if len(variance) < FEWEST_PIXELS or not varies.any():
+            return False
+        alike = np.median(variance[varies]) >= ALIKE**2 * variance.max()
+        flags = np.zeros(len(variance)) if self.zero_one is None else to_numpy(self.zero_one)
+        return bool(alike and flags[varies].mean() <= MOST_FLAGS)
+
+
+def _both(operation: Callable[[Any, Any], Any], one: Any, other: Any) -> Any:
+    """What both say together, if both are known."""
+    return None if one is None or other is None else operation(one, other)
 
 
 def _block_moments(block: Any, weight: Any) -> ColumnMoments:
@@ -110,10 +144,11 @@ def _block_moments(block: Any, weight: Any) -> ColumnMoments:
     if seen is None or bool(seen.all()):
         seen = None
     if whole:
-        is_binary = bool(block.max() <= 1)
+        zero_one = xp.amax(block, axis=0) <= 1
     else:
         fits = (block == 0) | (block == 1)
-        is_binary = bool((fits if seen is None else fits | ~seen).all())
+        zero_one = (fits if seen is None else fits | ~seen).all(axis=0)
+    is_binary = bool(zero_one.all())
     total = float(n_rows) if weight is None else float(weight.sum())
     if seen is None and weight is None and is_binary:
         mean = block.sum(axis=0, dtype=xp.float64) / n_rows
@@ -146,7 +181,7 @@ def _block_moments(block: Any, weight: Any) -> ColumnMoments:
     variance = xp.where(constant, 0.0, xp.clip(spread, TINY, None))
     if is_binary:
         variance = mean * (1 - mean)
-    return ColumnMoments(n_rows, mean, variance, is_binary, total, observed)
+    return ColumnMoments(n_rows, mean, variance, is_binary, total, observed, zero_one=zero_one)
 
 
 def column_moments(X: NDArray, weight: NDArray | None = None) -> ColumnMoments:

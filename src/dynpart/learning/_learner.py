@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dynpart.arrays import is_tensor, to_numpy
+from dynpart.arrays import is_tensor
 from dynpart.engines import CodeSummary, Experts, ResponsibilitySums
 from dynpart.learning._batch import Memory, learn, shared
 from dynpart.learning._plans import Plan, Step
@@ -89,8 +89,7 @@ def current_prior(task: Task, experts: Experts, rows: Any) -> CodePrior:
 
 def prior_of(codes: Any, n_experts: int, most_types: int) -> CodePrior:
     """The prior fitted to codes held by an engine."""
-    weight = None if codes.weight is None else to_numpy(codes.weight)
-    return fit_prior(to_numpy(codes.active(n_experts)), weight, most_types)
+    return fit_prior(codes.active(n_experts), codes.weight, most_types)
 
 
 def _iteration(

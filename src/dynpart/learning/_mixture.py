@@ -74,9 +74,7 @@ class Mixture:
         """
         n_experts, rare = len(self.log_weight), 0.5 / (self.n_rows + 1)
         p = np.where(np.eye(n_experts, dtype=bool), 1 - rare, rare)
-        row = np.log(np.stack([1 - p, p], axis=-1))
-        table = np.repeat(row[:, :, None], 2, axis=2)
-        return CodePrior(to_numpy(self.log_weight), np.full(p.shape, -1), table)
+        return CodePrior.mixture(to_numpy(self.log_weight), p)
 
 
 def learn_mixture(task: Task, plan: Plan, rows: Any, enough: float, seed: int) -> Mixture | None:

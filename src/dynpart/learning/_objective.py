@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dynpart.arrays import as_float64, namespace, to_numpy
+from dynpart.arrays import as_float64, namespace
 from dynpart.engines import CodeSummary, Experts
 from dynpart.prior import ALWAYS, mean_log_prior
 
@@ -78,8 +78,7 @@ class Description:
     ) -> Description:
         """The description of some rows by these codes; `n_rows` rows pay for the experts."""
         n_experts = experts.n_experts
-        weight = None if codes.weight is None else to_numpy(codes.weight)
-        prior = mean_log_prior(to_numpy(codes.active(n_experts)), weight)
+        prior = mean_log_prior(codes.active(n_experts), codes.weight)
         summary = codes.summary(n_experts)
         penalised = float(penalised_objective(summary, experts, population, epsilon, n_rows))
         return cls(penalised + prior, penalised)

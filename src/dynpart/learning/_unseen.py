@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dynpart.arrays import log_gamma, namespace, to_numpy
+from dynpart.arrays import like, log_gamma, namespace, to_numpy
 from dynpart.engines import CodeSummary, Experts, PursuitRule, ResponsibilitySums
 from dynpart.families import Family
 from dynpart.learning._batch import shared, sharpened
@@ -146,9 +146,9 @@ def describe_unseen(
     mixtures: Sequence[Mixture | None] = [None] * len(folds)
     if summary.n_rows >= FEWEST_FOR_PRIOR or mixture is not None:
         if mixture is not None:
-            first = fit_prior(to_numpy(codes.active(n_experts)), weight, ROUGHLY)
+            first = fit_prior(codes.active(n_experts), weight, ROUGHLY)
             codes = pursue(engine, rows, experts, replace(rule, prior=first))
-        active = to_numpy(codes.active(n_experts))
+        active = codes.active(n_experts)
         apart = [together(folds)] if at_once else folds
         # A mixture is a rival to be beaten fairly; independent columns are far behind.
         most_types = ROUGHLY if mixture is None else MOST_TYPES
@@ -215,11 +215,11 @@ def _weight(codes: Any) -> Array | None:
 
 
 def _prior_without(
-    active: NDArray, weight: Array | None, left_out: LeftOut, most_types: int
+    active: Any, weight: Array | None, left_out: LeftOut, most_types: int
 ) -> CodePrior:
     """The prior of codes, of shape (n_rows, n_experts), of all rows but these."""
     rest, amount = left_out.of_others(weight, len(active))
-    return fit_prior(active[rest], amount, most_types)
+    return fit_prior(active[like(rest, active)], amount, most_types)
 
 
 def log_density(rows: Any, active: NDArray, experts: Experts, prior: CodePrior) -> Array:

@@ -1,8 +1,9 @@
 """The prior over codes: how probable each code is before a row is seen."""
 
 from dynpart.prior._code_prior import CodePrior, RowType
+from dynpart.prior._counted import ALWAYS
+from dynpart.prior._distinct import distinct_codes
 from dynpart.prior._fitting import (
-    ALWAYS,
     MOST_TYPES,
     ROUGHLY,
     fit_prior,
@@ -16,6 +17,7 @@ __all__ = [
     "ROUGHLY",
     "CodePrior",
     "RowType",
+    "distinct_codes",
     "fit_prior",
     "independent_prior",
     "mean_log_prior",

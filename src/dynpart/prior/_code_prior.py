@@ -14,12 +14,23 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dynpart.arrays import as_float64, like, namespace, row_blocks, to_numpy
+from dynpart.arrays import (
+    as_float64,
+    is_remote,
+    is_tensor,
+    like,
+    namespace,
+    row_blocks,
+    sums_by_place,
+    to_numpy,
+)
 
 Array = NDArray[np.float64]
 
 MANY_SCORES = 1 << 14
 """Scores (codes x types) that are worth compiled code."""
+TERMS_OF_SCORE = 8
+"""How much longer a score takes, per active expert and type, than a term of a pursuit."""
 ROOT = -1
 """Parent of an expert that depends on no other."""
 
@@ -91,6 +102,21 @@ class CodePrior:
         table = np.broadcast_to(row[:, None], (len(p), 2, 2)).copy()
         return cls(np.zeros(1), np.full((1, len(p)), ROOT), table[None])
 
+    @classmethod
+    def mixture(cls, log_weight: Any, probabilities: Any) -> Self:
+        """Types in each of which experts are active independently of each other.
+
+        Parameters
+        ----------
+        log_weight : array of shape (n_types,)
+        probabilities : array of shape (n_types, n_experts)
+            Strictly between 0 and 1. Both are of the same kind.
+        """
+        xp = namespace(probabilities)
+        row = xp.log(xp.stack([1 - probabilities, probabilities], axis=-1))
+        nobody = xp.full_like(probabilities, ROOT, dtype=xp.int64)
+        return cls(log_weight, nobody, xp.stack([row, row], axis=2))
+
     @property
     def n_types(self) -> int:
         return self.parent.shape[0]
@@ -119,16 +145,14 @@ class CodePrior:
         pair : ndarray of shape (n_types, n_experts)
             What is added if an expert and its parent are both active; 0 for roots.
         """
-        table, parent = to_numpy(self.log_table), to_numpy(self.parent)
-        is_child = parent != ROOT
-        constant = to_numpy(self.log_weight) + table[:, :, 0, 0].sum(axis=1)
+        table, xp = self.log_table, namespace(self.log_table)
+        is_child = self.parent != ROOT
+        constant = self.log_weight + table[:, :, 0, 0].sum(axis=1)
         single = table[:, :, 0, 1] - table[:, :, 0, 0]
-        pair = np.where(is_child, table[:, :, 1, 1] - table[:, :, 1, 0] - single, 0.0)
-        types, child = np.nonzero(is_child)
-        place = types * self.n_experts + parent[types, child]
-        to_parent = table[types, child, 1, 0] - table[types, child, 0, 0]
-        single += np.bincount(place, to_parent, single.size).reshape(single.shape)
-        return tuple(like(part, self.log_table) for part in (constant, single, pair))
+        pair = xp.where(is_child, table[:, :, 1, 1] - table[:, :, 1, 0] - single, 0.0)
+        to_parent = xp.where(is_child, table[:, :, 1, 0] - table[:, :, 0, 0], 0.0)
+        single = single + sums_by_place(to_parent, xp.where(is_child, self.parent, 0))
+        return constant, single, pair
 
     @cached_property
     def by_expert(self) -> tuple[Array, Array, NDArray[np.uint32], Array]:
@@ -158,11 +182,12 @@ class CodePrior:
         linked = to_numpy(pair) != 0
         types, child = np.nonzero(linked)
         parent = to_numpy(self.parent)[types, child]
-        ends = np.sort(np.stack([child, parent]), axis=0)
-        distinct, place = np.unique(ends, axis=1, return_inverse=True)
-        added = np.zeros((distinct.shape[1], self.n_types))
-        np.add.at(added, (place.ravel(), types), to_numpy(pair)[linked])
-        return tuple(like(array, self.log_table) for array in (*distinct, added))
+        ends = np.minimum(child, parent) * self.n_experts + np.maximum(child, parent)
+        distinct, place = np.unique(ends, return_inverse=True)
+        added = np.zeros((len(distinct), self.n_types))
+        np.add.at(added, (place, types), to_numpy(pair)[linked])
+        parts = (*np.divmod(distinct, self.n_experts), added)
+        return tuple(like(array, self.log_table) for array in parts)
 
     def log_joint(self, H: Any) -> Array:
         """Log w_c + log P_c(h) of every code and type.
@@ -184,25 +209,54 @@ class CodePrior:
             scores[block] += (active[block][:, child] * active[block][:, parent]) @ added
         return scores
 
-    def log_prob(self, H: Any) -> Array:
-        """Log P(h) of codes, summed over types, shape (n_rows,)."""
-        xp = namespace(self.log_table)
-        if xp is np and len(H) * self.n_types >= MANY_SCORES:
-            from dynpart.prior import _kernels  # with Numba, which a few codes can do without
+    def log_prob(self, H: Any) -> Any:
+        """Log P(h) of codes, summed over types.
 
-            found = np.empty(len(H))
-            _kernels.log_probabilities(*_kernels.code_lists(np.asarray(H)), self.by_expert, found)
-            return found
+        Parameters
+        ----------
+        H : array of shape (n_rows, n_experts)
+            Binary codes.
+
+        Returns
+        -------
+        array of shape (n_rows,)
+            Of the kind that the codes are; where these are on a GPU, it does the work.
+        """
+        if not is_remote(H):
+            return like(self._log_prob_here(to_numpy(H)), H)
+        there = self if is_remote(self.log_table) else self.like(H)
+        return there._log_sums(H)
+
+    def _log_prob_here(self, H: NDArray) -> Array:
+        """The same in NumPy's arrays; many codes in compiled code, shared among threads."""
+        here = self.like(H) if is_tensor(self.log_table) else self
+        if len(H) * self.n_types < MANY_SCORES:
+            return here._log_sums(H)
+        from dynpart.prior import _kernels  # with Numba, which a few codes can do without
+        from dynpart.threads import Threads
+
+        found, tables = np.empty(len(H)), here.by_expert
+        start, experts = _kernels.code_lists(H)
+
+        def of_rows(lo: int, hi: int) -> None:
+            _kernels.log_probabilities(start[lo : hi + 1], experts, tables, found[lo:hi])
+
+        size = -(-len(experts) // len(H))
+        Threads().map_rows(of_rows, len(H), TERMS_OF_SCORE * size * self.n_types)
+        return found
+
+    def _log_sums(self, H: Any) -> Any:
+        """The same by formulas on arrays of the prior's kind."""
         blocks = [
-            _log_sum_exp(self.log_joint(H[block]))
+            log_sum_exp(self.log_joint(H[block]))
             for block in row_blocks(len(H), self.n_types + self.n_experts)
         ]
-        return xp.concatenate(blocks) if blocks else self.log_weight[:0]
+        return namespace(H).concatenate(blocks) if blocks else self.log_weight[:0]
 
     def type_probabilities(self, H: Any) -> Array:
         """P(c | h): how probable each type is, given the code; shape (n_rows, n_types)."""
         xp, joint = namespace(self.log_table), self.log_joint(H)
-        return xp.exp(joint - _log_sum_exp(joint)[:, None])
+        return xp.exp(joint - log_sum_exp(joint)[:, None])
 
     def types(self, H: Any) -> NDArray[np.intp]:
         """The most probable type of each code, the lower index in case of a tie; (n_rows,)."""
@@ -295,7 +349,8 @@ class CodePrior:
         return H, types
 
 
-def _log_sum_exp(scores: Array) -> Array:
+def log_sum_exp(scores: Array) -> Array:
+    """Log of the sum of exponentials, row by row."""
     xp = namespace(scores)
     top = xp.amax(scores, axis=1)
     return top + xp.log(xp.exp(scores - top[:, None]).sum(axis=1))

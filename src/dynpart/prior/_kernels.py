@@ -13,13 +13,11 @@ from dynpart.compiled import compiled, in_place, inlined
 
 LEAST = -25.0
 """Nats below the likeliest type from which on a type adds nothing to P(h): one in 10^11."""
-LEAST_SHARE = -12.0
-"""The same for a row's share in a type, while types are learnt: six in a million."""
 
 
 @compiled
-def shares_of_types(start, experts, counts, tables, share, n_rows, active):
-    """Rows of each code that belong to each type, and sums over them; returns sum of log P(h).
+def shares_of_types(start, experts, counts, tables, least, share, n_rows, active):
+    """Rows of each code that belong to each type, and sums over them.
 
     Parameters
     ----------
@@ -30,6 +28,8 @@ def shares_of_types(start, experts, counts, tables, share, n_rows, active):
         How many rows have each code.
     tables : tuple
         A prior's coefficients, `CodePrior.by_expert`.
+    least : float
+        Nats below the likeliest type from which on a type gets nothing.
     share : ndarray of shape (n_codes, n_types)
         To be filled in.
     n_rows : ndarray of shape (n_types,)
@@ -40,17 +40,15 @@ def shares_of_types(start, experts, counts, tables, share, n_rows, active):
     n_types, n_experts = active.shape
     is_active, score = np.zeros(n_experts + 1), np.empty(n_types)
     linked = tables[3].any()
-    total = 0.0
     for i in range(len(counts)):
         code = experts[start[i] : start[i + 1]]
         score_types(code, tables, linked, is_active, score)
-        total += counts[i] * _shared_out(score, LEAST_SHARE, counts[i], share[i])
+        _shared_out(score, least, counts[i], share[i])
         for c in range(n_types):
             if share[i, c] > 0:
                 n_rows[c] += share[i, c]
                 for k in code:
                     active[c, k] += share[i, c]
-    return total
 
 
 @compiled
@@ -107,6 +105,18 @@ def _shared_out(score, least, count, share):
 
 
 @compiled
+def likeliest_types(start, experts, tables, own, most):
+    """The likeliest type of codes and log P(h, type) of it, filled in; see `shares_of_types`."""
+    single = tables[1]
+    is_active, score = np.zeros(len(single) + 1), np.empty(single.shape[1])
+    linked = tables[3].any()
+    for i in range(len(own)):
+        score_types(experts[start[i] : start[i + 1]], tables, linked, is_active, score)
+        own[i] = np.argmax(score)
+        most[i] = score[own[i]]
+
+
+@compiled
 def sums_of_pairs(start, experts, counts, share, least, first, pairs):
     """Add up in how many rows of each type two experts are both active.
 
@@ -118,31 +128,31 @@ def sums_of_pairs(start, experts, counts, share, least, first, pairs):
         Share of a row in a type below which it adds nothing.
     first : int
         The type that `pairs` begins with.
-    pairs : ndarray of shape (n_some_types, n_experts, n_experts)
-        Zeros, to which rows are added.
+    pairs : ndarray of shape (n_some_types, n_pairs)
+        Zeros, to which rows are added: expert k and another up to k stand at k (k + 1) / 2 + other.
     """
     for i in range(len(counts)):
         code = experts[start[i] : start[i + 1]]
         for c in range(len(pairs)):
             rows = share[i, first + c]
             if rows > least * counts[i]:
-                for k in code:
-                    for other in code:
-                        pairs[c, k, other] += rows
+                for place in range(len(code)):
+                    begin = code[place] * (code[place] + 1) // 2
+                    for other in range(place + 1):
+                        pairs[c, begin + code[other]] += rows
 
 
 @compiled
-def heaviest_forests(pairs, n_rows, overall, shrinkage, price, parent):
-    """Parents in forests of the strongest dependences, of those that pay for themselves (Prim).
+def gains_of_edges(pairs, n_rows, overall, shrinkage, price, gain):
+    """What an edge between two experts gains beyond its price.
 
-    An edge gains the mutual information of its ends, times the rows of the type. That is at most
-    what telling either of them takes, so experts that are almost always or never active are passed
-    over.
+    That is the mutual information of its ends, times the rows of the type. It is at most what
+    telling either of them takes, so experts that are almost always or never active are passed over.
 
     Parameters
     ----------
-    pairs : ndarray of shape (n_types, n_experts, n_experts)
-        Rows in which both experts are active.
+    pairs : ndarray of shape (n_types, n_pairs)
+        Rows in which both experts are active; see `sums_of_pairs`.
     n_rows : ndarray of shape (n_types,)
     overall : ndarray of shape (n_experts,)
         How often each expert is active in all rows.
@@ -150,34 +160,54 @@ def heaviest_forests(pairs, n_rows, overall, shrinkage, price, parent):
         Rows of independent experts with these frequencies that are added to each type.
     price : float
         Nats that an edge must gain.
+    gain : ndarray of shape (n_types, n_pairs)
+        Zeros, to be filled in where a gain is possible.
+    """
+    n_experts = len(overall)
+    single, entropy = np.empty(n_experts), np.empty(n_experts)
+    for c in range(len(pairs)):
+        total = n_rows[c] + shrinkage
+        whole = _x_log_x(total)
+        for k in range(n_experts):
+            single[k] = pairs[c, k * (k + 1) // 2 + k] + shrinkage * overall[k]
+            entropy[k] = whole - _x_log_x(single[k]) - _x_log_x(total - single[k])
+            if entropy[k] <= price:
+                continue
+            begin = k * (k + 1) // 2
+            for other in range(k):
+                if entropy[other] <= price:
+                    continue
+                both = pairs[c, begin + other] + shrinkage * overall[k] * overall[other]
+                found = _x_log_x(both) + _x_log_x(single[k] - both) + entropy[k] + entropy[other]
+                found += _x_log_x(single[other] - both)
+                found += _x_log_x(total - single[k] - single[other] + both)
+                gain[c, begin + other] = found - whole - price
+
+
+@compiled
+def heaviest_forests(gain, parent):
+    """Parents in the forests of the edges that gain most, of those that gain anything (Prim).
+
+    Parameters
+    ----------
+    gain : ndarray of shape (n_types, n_pairs)
+        See `gains_of_edges`.
     parent : ndarray of shape (n_types, n_experts)
         To be filled in; -1 for those without.
     """
     n_types, n_experts = parent.shape
     best, link = np.empty(n_experts), np.empty(n_experts, np.int64)
-    single, entropy = np.empty(n_experts), np.empty(n_experts)
     for c in range(n_types):
-        total = n_rows[c] + shrinkage
-        for k in range(n_experts):
-            single[k] = pairs[c, k, k] + shrinkage * overall[k]
-            entropy[k] = _x_log_x(single[k]) + _x_log_x(total - single[k]) - _x_log_x(total)
-            best[k], link[k] = 0.0, -1
+        best[:], link[:] = 0.0, -1
         for _ in range(n_experts):
             k = int(np.argmax(best))
             parent[c, k] = link[k]
             best[k] = -np.inf  # it has a place now
-            if -entropy[k] <= price:
-                continue
             for other in range(n_experts):
-                if best[other] == -np.inf or -entropy[other] <= price + best[other]:
-                    continue
-                both = pairs[c, k, other] + shrinkage * overall[k] * overall[other]
-                gain = _x_log_x(both) + _x_log_x(single[k] - both) - entropy[k] - entropy[other]
-                gain += _x_log_x(single[other] - both)
-                gain += _x_log_x(total - single[k] - single[other] + both)
-                gain -= price + _x_log_x(total)
-                if gain > best[other]:
-                    best[other], link[other] = gain, k
+                high, low = max(k, other), min(k, other)
+                found = gain[c, high * (high + 1) // 2 + low]
+                if found > best[other] and best[other] >= 0:
+                    best[other], link[other] = found, k
 
 
 @inlined

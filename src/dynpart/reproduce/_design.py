@@ -82,6 +82,10 @@ class Result:
         Factor levels found by this fit, where factors are known.
     seeds_recovered, n_seeds : int or None
         In how many of so many other fits all factor levels were found.
+    linear_error : float or None
+        Error of principal components, as many as the codes have real numbers.
+    n_linear : int or None
+        How many these are.
     resumed : bool
         Whether the fit went on from a checkpoint, and its time is that of the last part only.
     """
@@ -99,6 +103,8 @@ class Result:
     recovered: int | None = None
     seeds_recovered: int | None = None
     n_seeds: int | None = None
+    linear_error: float | None = None
+    n_linear: int | None = None
     resumed: bool = False
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dynpart import datasets
 from dynpart.estimator import LITERAL
-from dynpart.reproduce._beyond import INTENSITIES, ORDER
+from dynpart.reproduce._beyond import FACES, INTENSITIES, LOUD_MOTORCYCLES, ORDER, PHOTOGRAPHS
 from dynpart.reproduce._design import Data, Experiment, Picture, Result, Run, Variant
 
 if TYPE_CHECKING:
@@ -301,6 +301,16 @@ MOTORCYCLES = Experiment(
 
 EXPERIMENTS = {
     experiment.name: experiment
-    for experiment in (SYNTHETIC, MNIST, HORSES, MOTORCYCLES, INTENSITIES, ORDER)
+    for experiment in (
+        SYNTHETIC,
+        MNIST,
+        HORSES,
+        MOTORCYCLES,
+        INTENSITIES,
+        PHOTOGRAPHS,
+        FACES,
+        LOUD_MOTORCYCLES,
+        ORDER,
+    )
 }
 """The paper's experiments, and what its discussion asks for, by name."""

@@ -77,6 +77,26 @@ def measure(
     )
 
 
+def principal_components(
+    train: NDArray[Any], test: NDArray[Any], n_components: int
+) -> tuple[float, int]:
+    """Root mean square error of test rows told by so many principal components, and how many.
+
+    Parameters
+    ----------
+    train : ndarray of shape (n_train, n_features)
+        Rows that the components are those of.
+    test : ndarray of shape (n_test, n_features)
+    n_components : int
+    """
+    from sklearn.decomposition import PCA
+
+    n_components = max(1, min(n_components, *train.shape))
+    pca = PCA(n_components, random_state=0).fit(train)
+    missed = pca.inverse_transform(pca.transform(test)) - test
+    return math.sqrt(float(np.mean(missed**2, dtype=np.float64))), n_components
+
+
 def is_gray(model: DynamicPartitionModel) -> bool:
     """Whether the experts are Gaussian."""
     return hasattr(model, "variances_")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
@@ -21,7 +22,7 @@ INTRODUCTION = """\
 This page repeats the experiments of section 4 of M. Goessling and Y. Amit, *Dynamic Partition
 Models* (2017), with the paper's settings: once with a literal implementation of the paper
 (`learning="paper"`) and once with our default learner. The paper reports only numbers of active
-experts; all other numbers are new. Two sections at the end, *Beyond: the discussion*, implement
+experts; all other numbers are new. The sections at the end, *Beyond: the discussion*, implement
 proposals of the paper's discussion. The page is written by `dynpart reproduce`; do not edit it.
 
 - **Error**: share of test pixels for which the rounded composed template is wrong (binary data);
@@ -51,13 +52,13 @@ def write_report(experiments: Iterable[Experiment], out: Path, report: Path) -> 
     Parameters
     ----------
     experiments : iterable of Experiment
-        Those without a kept run are left out.
+        Of those without a kept run, the section that the report has already stays as it is.
     out : Path
         Folder with one subfolder of runs and figures per experiment.
     report : Path
         The Markdown file.
     """
-    sections = [INTRODUCTION]
+    sections, before = [INTRODUCTION], _sections_of(report)
     for experiment in experiments:
         folder = out / experiment.name
         results = {
@@ -67,9 +68,19 @@ def write_report(experiments: Iterable[Experiment], out: Path, report: Path) -> 
         }
         if results:
             sections.append(_section(experiment, results, folder, report))
+        elif experiment.title in before:
+            sections.append(before[experiment.title])
     report.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(report) as file:
         file.write(wrapped("\n".join(sections)).encode())
+
+
+def _sections_of(report: Path) -> dict[str, str]:
+    """The sections of a report that was written before, by their titles."""
+    if not report.exists():
+        return {}
+    _, *parts = re.split(r"^## ", report.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {part.split("\n", 1)[0].strip(): f"## {part.rstrip()}\n" for part in parts}
 
 
 def _section(
@@ -100,6 +111,7 @@ def _table(variants: list[Variant], results: Mapping[str, Result]) -> list[str]:
     rows: list[tuple[str, Callable[[Result], str | None]]] = [
         ("active experts per row", lambda r: f"{r.mean_active:.1f}"),
         ("error", lambda r: _error(r)),
+        ("error of as many principal components as real numbers", _linear_error),
         ("log P(x \\| h), nats", lambda r: f"{r.log_likelihood:,.1f}"),
         ("code length, bits", lambda r: f"{r.bits:,.1f}"),
         ("local experts, of those in use", lambda r: f"{r.n_local} of {r.n_used}"),
@@ -133,6 +145,12 @@ def _error(result: Result) -> str:
     # Densities are the only log-likelihoods that come with a discretised code length.
     gray = result.bits + result.log_likelihood / math.log(2) > 200
     return f"{result.error:.4f} RMSE" if gray else f"{result.error:.2%}"
+
+
+def _linear_error(result: Result) -> str | None:
+    if result.linear_error is None:
+        return None
+    return f"{result.linear_error:.4f} RMSE ({result.n_linear})"
 
 
 def _learning_time(result: Result) -> str:

@@ -17,7 +17,7 @@ from dynpart.datasets import pairs_recovered
 from dynpart.estimator import DynamicPartitionModel
 from dynpart.persistence import load, save
 from dynpart.reproduce._design import Data, Experiment, Result, Run, Variant
-from dynpart.reproduce._measures import measure, timed
+from dynpart.reproduce._measures import measure, principal_components, timed
 from dynpart.reproduce._snapshots import fitted_aside, snapshots
 
 WARM_UP_ROWS = 20
@@ -79,6 +79,11 @@ def run(
     model.set_params(verbose=0)
     result = measure(model, data.test, clock, data.image_shape)
     result = dataclasses.replace(result, resumed=resumed)
+    n_numbers = {"offset": 1, "gain": 2}.get(model.amplitude or "", 0)  # of an active expert
+    if n_numbers:
+        wanted = round(n_numbers * result.mean_active)
+        error, n_linear = principal_components(data.train, data.test, wanted)
+        result = dataclasses.replace(result, linear_error=error, n_linear=n_linear)
     if experiment.n_seeds:
         say(f"{variant.title}: {experiment.n_seeds} more seeds")
         result = _with_recovery(result, model, data, seed, experiment.n_seeds)

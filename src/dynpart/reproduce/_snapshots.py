@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from dynpart.estimator import PLANS, DynamicPartitionModel
+from dynpart.estimator import DynamicPartitionModel
+from dynpart.fitting import PLANS
 
 Array = NDArray[np.float64]
 

@@ -80,9 +80,9 @@ def save(model: BaseEstimator, path: str | os.PathLike[str], *, overwrite: bool 
     >>> bool((load(path).transform(X) == model.transform(X)).all())
     True
     """
-    from sklearn.utils.validation import check_is_fitted
+    from dynpart.validation import check_fitted
 
-    check_is_fitted(model, "means_")
+    check_fitted(model)
     try:
         meta, arrays = _packed(model)
     except (TypeError, AttributeError, OverflowError) as error:

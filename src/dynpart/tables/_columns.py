@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dynpart.kinds import tells_rows_apart
 from dynpart.tables._table import LabelColumn, Table, TableError, row_blocks
 
 EXACT_INTEGERS = 2**53
@@ -134,8 +135,8 @@ def advice(table: Table) -> list[str]:
     -------
     list of str
         A column is pointed out that counts rows (different integers that ascend by a constant
-        step), that is called like an identifier and holds different integers, or that holds
-        integers too large for exact arithmetic.
+        step), that is called like an identifier and holds integers of which most differ, or that
+        holds integers too large for exact arithmetic.
     """
     if table.image_shape is not None:
         return []
@@ -177,7 +178,9 @@ def _counts_rows(values: NDArray[np.float64], name: str) -> bool:
     steps = np.diff(values)
     if steps[0] > 0 and (steps == steps[0]).all():
         return True
-    return _ID.fullmatch(name) is not None and len(np.unique(values)) == len(values)
+    different = len(np.unique(values))
+    apart = different == len(values) or tells_rows_apart(different, len(values))
+    return apart and _ID.fullmatch(name) is not None
 
 
 def _beyond_exact(values: NDArray[Any]) -> list[int]:

@@ -175,4 +175,4 @@ def _content(column: np.ndarray, schema: Schema, d: int) -> str:
 
 
 def _number(value: float) -> str:
-    return level_name(value) if float(value).is_integer() else f"{value:.4g}"
+    return level_name(value) if float(value).is_integer() else f"{value:.6g}"

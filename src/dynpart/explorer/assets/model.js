@@ -31,6 +31,7 @@ const chances = raw.chances ? unpacked(raw.chances) : null;
 const opinionMeans = raw.opinionMeans ? unpacked(raw.opinionMeans) : null;
 const opinionSpreads = raw.opinionSpreads ? unpacked(raw.opinionSpreads) : null;
 const weights = raw.weight ? unpacked(raw.weight) : null;
+const decides = raw.decides ? unpacked(raw.decides) : null;
 // Of other distributions, and where gains and offsets vary, the page knows what Python said, but
 // cannot score codes itself.
 const canScore =
@@ -257,13 +258,23 @@ function expertName(k) {
 // A value of a table as a person would say it.
 function valueText(d, value) {
   if (hasLevels(d)) return raw.levelNames[d][value];
-  return tidy(value);
+  const whole = Number.isInteger(value) && Math.abs(value) < 1e15;
+  return signed(String(whole ? value : Number(value.toPrecision(6))));
+}
+
+// A mean to the second digit of the standard deviation of the variable.
+function meanText(d, value) {
+  const digits = raw.digits[d];
+  if (digits === null || !Number.isFinite(value)) return tidy(value);
+  const unit = 10 ** Math.max(-digits, 0);
+  const rounded = Math.round(value / unit) * unit;
+  return signed(String(Number(digits > 0 ? value.toFixed(digits) : rounded) || 0));
 }
 
 // What an expert of a table says, beside what is usual.
 function opinionText(k, d) {
   const said = saidBy(k, d);
-  if (!hasLevels(d)) return `${tidy(said)} (usually ${tidy(opinionMeans[K * D + d])})`;
+  if (!hasLevels(d)) return `${meanText(d, said)} (usually ${meanText(d, opinionMeans[K * D + d])})`;
   return `${valueText(d, said)} (${percent(chanceOf(k, d, said))}; usually ${percent(chanceOf(K, d, said))})`;
 }
 

@@ -1,0 +1,204 @@
+"""Codes that a prior is fitted to: distinct ones, their counts, and what EM asks of them.
+
+Two kinds answer: lists of active experts in compiled code (`_lists`), and matrices (`_dense`) where
+codes live on a GPU. Everything here is said of both.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from dynpart.arrays import like, namespace, take_along, to_numpy
+from dynpart.prior._code_prior import ROOT, CodePrior
+from dynpart.prior._distinct import distinct_codes
+
+if TYPE_CHECKING:
+    from dynpart.threads import Threads  # with Numba, which reading a model does without
+
+MOST_CODES = 60_000
+"""Distinct codes that a prior is fitted to; of more, so many are drawn."""
+MOST_TRIED = 20_000
+"""Those of them that candidates are fitted to and compared by."""
+HELD_BACK = 5
+"""One row in so many is held back."""
+SHRINKAGE = 1.0
+"""Rows of the overall frequencies that are added to every type and to every branch of a tree."""
+NEGLIGIBLE = 1e-3
+"""Share of a row in a type below which the row adds nothing to the type's sums of pairs."""
+LEAST_SHARE = -12.0
+"""Nats below a code's likeliest type from which on a type gets nothing of its rows."""
+ALWAYS = 1 - 1e-12
+"""How likely a single expert is to be active: no code is empty, so there is nothing to learn."""
+
+
+@dataclass(frozen=True, eq=False)
+class Types:
+    """Rows shared out among types, and their sums.
+
+    Attributes
+    ----------
+    share : array of shape (n_codes, n_types)
+        Rows of each code that belong to each type.
+    n_rows : array of shape (n_types,)
+        0 for types that are given up, where they are not left out.
+    active : array of shape (n_types, n_experts)
+        Rows of each type in which each expert is active.
+    """
+
+    share: Any
+    n_rows: Any
+    active: Any
+
+
+def _threads() -> Threads:
+    from dynpart.threads import Threads
+
+    return Threads()
+
+
+@dataclass(frozen=True, eq=False)
+class Counted(ABC):
+    """Distinct codes, and how many rows have each.
+
+    Attributes
+    ----------
+    codes : array of shape (n_codes, n_experts), 0 or 1
+    counts : array of shape (n_codes,)
+    threads : Threads
+        Who works on the host.
+    """
+
+    codes: Any
+    counts: Any
+    threads: Threads = field(default_factory=_threads)
+
+    @classmethod
+    def of(cls, codes: Any, weight: Any = None) -> Self:
+        """Distinct codes in a random order that the codes themselves decide."""
+        rows, counts = distinct_codes(codes, weight)
+        if weight is not None:
+            rows, counts = rows[counts > 0], counts[counts > 0]
+        drawn = like(np.random.default_rng(0).permutation(len(rows))[:MOST_CODES], codes)
+        return cls(cls.as_kept(codes[rows[drawn]]), counts[drawn])
+
+    @staticmethod
+    @abstractmethod
+    def as_kept(codes: Any) -> Any:
+        """Binary codes in the type of number that they are kept in."""
+
+    @property
+    def tried(self) -> Self:
+        """Some of the codes, if there are many: they stand in a random order."""
+        return replace(self, codes=self.codes[:MOST_TRIED], counts=self.counts[:MOST_TRIED])
+
+    @cached_property
+    def n_rows(self) -> float:
+        return float(self.counts.sum())
+
+    @cached_property
+    def frequencies(self) -> Any:
+        """How often each expert is active, kept off 0 and 1 by half a row; (n_experts,)."""
+        if self.codes.shape[1] == 1:
+            return like(np.array([ALWAYS]), self.counts)
+        return (self.counts @ self.codes + 0.5) / (self.n_rows + 1)
+
+    def independent(self) -> CodePrior:
+        """Independent bits with these frequencies."""
+        return CodePrior.independent(to_numpy(self.frequencies)).like(self.counts)
+
+    def held_back(self) -> tuple[Self, Self]:
+        """All rows but every fifth, and every fifth: rows of equal codes stand side by side."""
+        xp = namespace(self.counts)
+        ends = xp.cumsum(self.counts, 0)
+        # Of every five rows the last one; a code may have parts of rows.
+        whole = xp.floor(ends / HELD_BACK)
+        held = whole + xp.clip(ends - HELD_BACK * whole - (HELD_BACK - 1), 0.0, None)
+        back = held - xp.concatenate([0 * held[:1], held[:-1]])
+        back = xp.minimum(back, self.counts)
+        kept = self.counts - back
+        return self._of_counts(kept), self._of_counts(back)
+
+    def _of_counts(self, counts: Any) -> Self:
+        return replace(self, codes=self.codes[counts > 0], counts=counts[counts > 0])
+
+    @abstractmethod
+    def shared_out(self, prior: CodePrior, *, linked: bool) -> Types:
+        """The rows of each type under the prior; types with less than a row are given up.
+
+        The prior has edges only if it is `linked`.
+        """
+
+    @abstractmethod
+    def log_prob(self, prior: CodePrior, *, linked: bool) -> Any:
+        """Sum of log P(h) over rows."""
+
+    @abstractmethod
+    def likeliest(self, prior: CodePrior) -> tuple[Any, Any]:
+        """The likeliest type of each code and log P(h, type) of it, under a prior without edges."""
+
+    @abstractmethod
+    def forests(self, types: Types, table: Any, price: float) -> tuple[Any, Any]:
+        """Parents and tables of types in each of which the strongest dependences form trees.
+
+        Parameters
+        ----------
+        types : Types
+        table : array of shape (n_types, n_experts, 2, 2)
+            Log probabilities without edges.
+        price : float
+            Nats that an edge must gain over all rows of the type.
+
+        Returns
+        -------
+        parent : array of shape (n_types, n_experts)
+        table : array of shape (n_types, n_experts, 2, 2)
+        """
+
+    @abstractmethod
+    def without_empty(self, prior: CodePrior) -> CodePrior:
+        """The prior without the types that were given up."""
+
+
+def n_pairs(n_experts: int) -> int:
+    """Pairs of experts, of which each is also paired with itself.
+
+    Pairs stand in the order (0, 0), (1, 0), (1, 1), (2, 0), ...
+    """
+    return n_experts * (n_experts + 1) // 2
+
+
+def place_of_pair(one: Any, other: Any) -> Any:
+    """Where a pair of experts stands, whichever of the two is named first."""
+    xp = namespace(one)
+    high, low = xp.maximum(one, other), xp.minimum(one, other)
+    return high * (high + 1) // 2 + low
+
+
+def with_edges(pairs: Any, parent: Any, n_rows: Any, table: Any) -> Any:
+    """Log probabilities of experts given their parents, shape (n_types, n_experts, 2, 2).
+
+    Parameters
+    ----------
+    pairs : array of shape (n_types, n_pairs)
+        Rows in which both experts are active.
+    parent : array of shape (n_types, n_experts)
+    n_rows : array of shape (n_types,)
+    table : array of shape (n_types, n_experts, 2, 2)
+        Log probabilities without edges, which stay those of roots.
+    """
+    xp, is_child = namespace(pairs), parent != ROOT
+    own = like(np.arange(parent.shape[1]), pairs)
+    above = xp.where(is_child, parent, 0)
+    active, both = pairs[:, place_of_pair(own, own)], take_along(pairs, place_of_pair(own, above))
+    only, only_above = active - both, take_along(active, above) - both
+    neither = n_rows[:, None] - both - only - only_above
+    idle, busy = xp.stack([neither, only], axis=-1), xp.stack([only_above, both], axis=-1)
+    branch = xp.stack([idle, busy], axis=2)  # [c, k, a, b]: rows, without those added now
+    shrunk = xp.clip(branch, 0.0, None) + SHRINKAGE * xp.exp(table[:, :, :1])
+    found = xp.log(shrunk / shrunk.sum(axis=3, keepdims=True))
+    return xp.where(is_child[:, :, None, None], found, table)
