@@ -193,6 +193,35 @@ def test_means_have_the_digits_that_matter(value, spread, text):
     assert mean_in_words(value, spread) == text
 
 
+def test_opinions_that_are_hardly_asked_for_name_nobody():
+    """An expert that owns age in all of its rows and income, with an extreme mean, in one of 20."""
+    family = Gaussian(centre=np.array([10.0, 5.0]), floor=0.1)
+    means = np.array([[11.5, 25.0], [9.0, 5.0]])
+    experts = Experts(
+        family, family.from_moments(means, np.ones((2, 2))), np.array([[1.0, 0], [0, 1]])
+    )
+    codes = np.array([[True, True], [True, False]])
+    rows = np.array([[9.0, 4.0], [11.0, 6.0]])  # standard deviations of 1
+    schema = Schema.of("real", 2, names=["age", "income"])
+    names = {}
+    for alone in (1.0, 9.0):
+        book = CodeBook.of(codes, np.array([19.0, alone]))
+        opinions = opinions_of(experts, np.array([1.0, 0.9]), column_moments(rows), book)
+        assert opinions.decides[0].tolist() == [1.0, alone / (19 + alone)]
+        names[alone] = expert_names(opinions, schema)[0]
+    assert names == {1.0: "high age", 9.0: "very high income"}
+
+
+@given(tables())
+@examples(50)
+def test_every_trait_is_decided_in_some_of_the_experts_rows(drawn):
+    experts, probabilities, moments, book = drawn
+    opinions = opinions_of(experts, probabilities, moments, book)
+    for k in range(experts.n_experts):
+        most = opinions.decides[k].max()
+        assert all(opinions.decides[k, d] >= 0.1 * most for d in opinions.strongest(k, 7))
+
+
 def test_experts_of_one_name_are_told_apart_by_weaker_traits():
     """Two experts that say the same of one variable: a second one tells them apart, no number."""
     eta = np.array([[[0.999, 0.5, 0.5], [0.999, 0.5, 0.7]]])

@@ -5,9 +5,9 @@ from itertools import combinations
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import logsumexp
 
 from dynpart.prior import _kernels, _lists
-from dynpart.prior._code_prior import MANY_SCORES
 from dynpart.prior._counted import NEGLIGIBLE, SHRINKAGE, n_pairs
 from dynpart.prior._lists import ListedCodes
 from tests.effort import examples
@@ -43,13 +43,15 @@ def test_rows_are_shared_out_by_how_probable_types_are(seed, n_experts, n_types)
     np.testing.assert_allclose(pairs, expected[:, k, other], rtol=1e-6, atol=1e-6)
 
 
-def test_many_codes_are_as_probable_as_few():
+def test_a_code_is_as_probable_in_any_batch():
     rng = np.random.default_rng(1)
     prior = random_prior(rng, 8, 30)
     codes = rng.random((4000, 30)) < 0.2
     few = np.concatenate([prior.log_prob(codes[i : i + 100]) for i in range(0, 4000, 100)])
-    assert len(codes) * prior.n_types >= MANY_SCORES > 100 * prior.n_types
-    np.testing.assert_allclose(prior.log_prob(codes), few, rtol=1e-10)
+    found = prior.log_prob(codes)
+    np.testing.assert_array_equal(found, few)
+    np.testing.assert_allclose(found, logsumexp(prior.log_joint(codes), axis=1), rtol=1e-10)
+    assert prior.log_prob(codes[:0]).shape == (0,)
 
 
 def test_blocks_and_threads_change_nothing_but_rounding(monkeypatch):

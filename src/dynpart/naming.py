@@ -6,6 +6,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping
+from decimal import ROUND_HALF_UP, Decimal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,8 @@ SLIGHT, CLEAR = 0.35, 2.0
 LONGEST_COLUMN = 32
 """Letters of an expert's name as a column, at most."""
 LONGEST_NAME = 80
+MOST_EXACT = 1e15
+"""Means from which on digits after the point are those of the arithmetic alone."""
 UNREMARKABLE = "nothing unusual"
 _BOOLEANS = ({"no", "yes"}, {"false", "true"})
 
@@ -145,9 +148,10 @@ def mean_in_words(value: float, spread: float) -> str:
     ('89000', '0', '3.2')
     """
     decimals = digits_after_point(spread)
-    if decimals is None:
+    if decimals is None or not abs(value) < MOST_EXACT:
         return f"{value:.4g}"
-    told = f"{round(value, decimals):.{max(decimals, 0)}f}"
+    unit = Decimal(1).scaleb(-decimals)
+    told = f"{Decimal(float(value)).quantize(unit, ROUND_HALF_UP):f}"
     told = told.rstrip("0").rstrip(".") if "." in told else told
     return "0" if told == "-0" else told
 

@@ -22,6 +22,8 @@ Array = NDArray[np.float64]
 MOST_CODES_LOOKED_AT = 1000
 """Codes of the book, the most frequent first, that say how often an expert decides."""
 LEAST_CHANCE = 1e-12
+RARELY = 0.1
+"""A variable says nothing of an expert that decides another one ten times as often."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,8 +58,13 @@ class Opinions:
 
     @property
     def weight(self) -> Array:
-        """How much a variable tells of an expert: strength where, and as often as, it decides."""
-        return self.strength * self.decides
+        """How much a variable tells of an expert: strength where, and as often as, it decides.
+
+        It is 0 where the expert decides rarely, beside the variable that it decides most often: an
+        extreme opinion that is hardly ever asked for does not describe the expert's rows.
+        """
+        often = self.decides >= RARELY * self.decides.max(axis=1, keepdims=True)
+        return np.where(often, self.strength * self.decides, 0.0)
 
     def strongest(self, k: int, count: int) -> list[int]:
         """Variables that tell most of expert k, the strongest first; none of weight 0."""

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 from dynpart import cli
 from dynpart.cli._shared import Content, read_rows
 from dynpart.datasets import make_pairs
+from dynpart.naming import mean_in_words
 from dynpart.persistence import load
 from dynpart.tables import read_table, write_table
 
@@ -208,7 +209,9 @@ def test_explain_says_what_is_expected_where_nothing_was_observed(folder, tmp_pa
     lines = listed.splitlines()[:2]
     for line, d in zip(lines, (1, 4), strict=True):
         opinion = model.means_[owner[d], d]
-        says = ("yes" if opinion > 0.5 else "no") if name == "sites" else f"{opinion:.4g}"
+        says = "yes" if opinion > 0.5 else "no"
+        if name == "real":
+            says = mean_in_words(opinion, model._opinions().spread[d])
         assert line.startswith(f"   - {NAMES[d]:<4}  {says} (")
         assert line.endswith(f"says {load(folder / name).expert_names_[owner[d]]}")
     said = run("explain", folder / name, tmp_path / "t.csv", "--row", 0, "--top", 1).stdout

@@ -51,3 +51,27 @@ def test_only_columns_of_counts_have_a_dispersion(visit, page_of_counts):
     content = page.execute_script("return JSON.parse(document.getElementById('data').textContent)")
     assert [one is not None for one in content["dispersions"][:COUNTS]] == [True] * COUNTS
     assert content["dispersions"][COUNTS:] == [None] * (model.n_features_in_ - COUNTS)
+
+
+def test_cards_tell_means_as_the_description_does(visit, page_of_counts):
+    """To the second digit of the spread, and in how many rows if these are few."""
+    page, X = visit(page_of_counts), page_of_counts.X
+    told = page_of_counts.model.describe(X, top=6)
+    for one in told.experts:
+        lines = page.execute_script(
+            "return [...document.querySelectorAll(arguments[0])].map(l => l.textContent)",
+            f'.card[data-expert="{one.expert}"] .bars li',
+        )
+        assert len(lines) == len(one.opinions)
+        for line, opinion in zip(lines, one.opinions, strict=True):
+            assert (" of its rows" in line) == (opinion.decides < 0.5)
+            if opinion.chance is None:
+                words = opinion.words.replace(" (", " ").replace(")", "").replace("-", "−")
+                assert line.endswith(words)
+
+
+def test_the_note_says_what_bars_are(visit, page_of_counts):
+    note = visit(page_of_counts).find_element("id", "experts-note").text
+    has_levels = "categorical" in page_of_counts.model.schema_.kinds
+    assert "mean" in note
+    assert ("how sure it is" in note) == has_levels

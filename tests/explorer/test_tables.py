@@ -82,6 +82,7 @@ def test_cards_say_what_the_description_says(visit, zoo):
             words = opinion.words.replace(f"{opinion.says} (", "").replace(")", "")
             assert line.startswith(f"{opinion.variable} {opinion.says}")
             assert line.endswith(words.replace(";", ""))
+            assert (" of its rows" in line) == (opinion.decides < 0.5)
         company = texts(page, f"{card} .company .tag")
         expected = [*one.typical, *(o.name for o in one.together), *(o.name for o in one.apart)]
         assert company == expected

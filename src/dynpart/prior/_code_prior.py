@@ -27,8 +27,6 @@ from dynpart.arrays import (
 
 Array = NDArray[np.float64]
 
-MANY_SCORES = 1 << 14
-"""Scores (codes x types) that are worth compiled code."""
 TERMS_OF_SCORE = 8
 """How much longer a score takes, per active expert and type, than a term of a pursuit."""
 ROOT = -1
@@ -228,13 +226,17 @@ class CodePrior:
         return there._log_sums(H)
 
     def _log_prob_here(self, H: NDArray) -> Array:
-        """The same in NumPy's arrays; many codes in compiled code, shared among threads."""
-        here = self.like(H) if is_tensor(self.log_table) else self
-        if len(H) * self.n_types < MANY_SCORES:
-            return here._log_sums(H)
-        from dynpart.prior import _kernels  # with Numba, which a few codes can do without
+        """The same in NumPy's arrays, by compiled code, shared among threads.
+
+        It adds up each code by itself: products of matrices would round a code differently in
+        another batch.
+        """
+        from dynpart.prior import _kernels  # with Numba, which reading a prior can do without
         from dynpart.threads import Threads
 
+        if not len(H):
+            return np.empty(0)
+        here = self.like(H) if is_tensor(self.log_table) else self
         found, tables = np.empty(len(H)), here.by_expert
         start, experts = _kernels.code_lists(H)
 

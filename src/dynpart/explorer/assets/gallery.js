@@ -23,7 +23,7 @@ function buildGallery() {
   byId("expert-search").placeholder = isImage ? "Number, place, or active" : "Name, variable, or active";
   byId("experts-note").textContent = isImage
     ? "Left: the expert's opinion of every pixel. Right: its level of expertise there. The bar says how often it is active. A click shows more, the plus adds it to the mix above."
-    : "What each expert says of the variables that tell it apart: the bar is how sure it is, the mark how often that is so in all rows. A click shows more.";
+    : `What each expert says of the variables that tell it apart: ${barsText()} A click shows more.`;
   stabilityLegend();
   if (!isImage) sort.value = "used";
   const box = byId("gallery");
@@ -84,6 +84,15 @@ function expertCard(k) {
       }),
     ),
   );
+}
+
+// What bars and marks of opinions are, for the kinds of variables that there are.
+function barsText() {
+  const levels = raw.levelCounts.some((count) => count > 0);
+  const numbers = raw.levelCounts.some((count) => count === 0);
+  if (levels && numbers) return "the bar is how sure it is, or the mean it says of a number; the mark is how often that is so in all rows, or their mean.";
+  if (numbers) return "the bar is the mean it says, the mark the mean of all rows.";
+  return "the bar is how sure it is, the mark how often that is so in all rows.";
 }
 
 // How often the expert is found again in other samples: a mark, with all words for a pointer.

@@ -267,7 +267,7 @@ function meanText(d, value) {
   const digits = raw.digits[d];
   if (digits === null || !Number.isFinite(value)) return tidy(value);
   const unit = 10 ** Math.max(-digits, 0);
-  const rounded = Math.round(value / unit) * unit;
+  const rounded = Math.sign(value) * Math.round(Math.abs(value) / unit) * unit;
   return signed(String(Number(digits > 0 ? value.toFixed(digits) : rounded) || 0));
 }
 

@@ -29,7 +29,10 @@ function typesList() {
       el("span", { class: "tags" }, ...(kind.experts.length ? kind.experts.map(expertLink) : ["no expert in particular"])),
     ),
   );
-  return el("div", { class: "types" }, el("h3", { text: "Types of rows, by the experts that come together in them" }), el("ul", { class: "bars" }, ...rows));
+  const others = raw.types.slice(8);
+  const share = others.reduce((sum, kind) => sum + kind.share, 0);
+  const rest = others.length ? el("p", { class: "note", text: `${plural(others.length, "other type")} in ${percent(share)} of rows.` }) : "";
+  return el("div", { class: "types" }, el("h3", { text: "Types of rows, by the experts that come together in them" }), el("ul", { class: "bars" }, ...rows), rest);
 }
 
 // Bits a row takes with the model and without, as two bars.

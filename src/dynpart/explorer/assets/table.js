@@ -174,14 +174,14 @@ function opinionList(k, count) {
     const [much, usual] = hasLevels(d)
       ? [percent(chanceOf(k, d, said)), percent(chanceOf(K, d, said))]
       : [meanText(d, said), meanText(d, opinionMeans[K * D + d])];
-    const seldom = decides[k * D + d] < 0.5 ? `, in ${percent(decides[k * D + d])} of its rows` : "";
+    const seldom = decides[k * D + d] < 0.5 ? `in ${percent(decides[k * D + d])} of its rows` : "";
     list.append(
       el(
         "li",
-        { title: `${name}: ${opinionText(k, d)}${seldom}` },
-        el("span", { class: "name" }, name, hasLevels(d) ? el("b", { text: ` ${valueText(d, said)}` }) : ""),
+        { title: `${name}: ${opinionText(k, d)}${seldom && `, ${seldom}`}` },
+        el("span", { class: "name" }, name, hasLevels(d) ? el("b", { text: ` ${valueText(d, said)}` }) : "", seldom && el("small", { text: seldom })),
         opinionBar(k, d, `var(--expert-${k})`),
-        el("span", { class: "number" }, el("b", { text: much }), el("span", { class: "usual", text: ` usually ${usual}${seldom}` })),
+        el("span", { class: "number" }, el("b", { text: much }), el("span", { class: "usual", text: ` usually ${usual}` })),
       ),
     );
   }
