@@ -24,9 +24,9 @@ Array = NDArray[np.float64]
 NATS = math.log(2)
 """Nats in a bit."""
 SELDOM = 0.5
-"""Where an expert decides a variable in fewer of its rows, it is said in how many."""
+"""If an expert decides a variable in a smaller share of its rows, the share is printed."""
 MOST_TYPES = 10
-"""Types of rows that are told one by one."""
+"""Number of types of rows that are listed one by one."""
 TOGETHER, APART = 0.15, -0.15
 """Correlations of activations from which on experts are said to go together, or not."""
 
@@ -270,7 +270,7 @@ def type_in_words(kind: RowTypeSummary) -> str:
 
 
 def types_in_words(types: Sequence[RowTypeSummary], most: int = MOST_TYPES) -> list[str]:
-    """Types of rows, one a line with its share; those after the first `most` together."""
+    """Types of rows with their shares, one per line; those after the first `most` in one line."""
     lines = [f"{percent(kind.share):>4}  {type_in_words(kind)}" for kind in types[:most]]
     rest = types[most:]
     if rest:

@@ -23,7 +23,7 @@ FEW_NUMBERS = 10
 FEW_TEXTS = 20
 """A column with so many different texts has levels, however few rows there are."""
 ROWS_OF_TWO = 20
-"""Two different whole numbers in so many rows are codes of two levels, such as 1 and 2."""
+"""Two different integers in at least this many rows are two levels, such as 1 and 2."""
 
 
 def said_of_columns(columns: Any, n_features: int, names: Sequence[str] | None) -> Said:
@@ -140,7 +140,7 @@ class Survey:
         self.numbers: dict[int, set[float]] = {}
         self.zero_one: NDArray[np.bool_] = np.empty(0, dtype=bool)
         self.two: dict[int, set[float]] = {}
-        """Columns of numbers that had no more than two different ones so far, with these."""
+        """Columns with at most two different numbers so far, and these numbers."""
         self.n_observed: NDArray[np.intp] = np.empty(0, dtype=np.intp)
         self.low: NDArray[np.float64] = np.empty(0)
         self.high: NDArray[np.float64] = np.empty(0)
@@ -170,7 +170,7 @@ class Survey:
                 self._check_said(said, d, table, name)
 
     def _count_numbers(self, values: NDArray[Any]) -> None:
-        """Ranges of numbers, and which columns still hold no more than two different ones."""
+        """Update the ranges of numbers and the columns with at most two different numbers."""
         for block in row_blocks(*values.shape):
             part = values[block]
             seen = is_observed(part)
@@ -254,7 +254,7 @@ class Survey:
         )
 
     def _range(self, d: int) -> Range | None:
-        """What values a column of numbers had; None if none was observed."""
+        """The range of a column of numbers; None if none was observed."""
         low, high = float(self.low[d]), float(self.high[d])
         finite = self.texts[d] is None and np.isfinite([low, high]).all()
         return Range(low, high, bool(self.whole[d])) if finite else None
@@ -284,7 +284,7 @@ class Survey:
         return "categorical", self._checked_levels(d, words)
 
     def _is_coded(self, d: int) -> bool:
-        """Whether a column holds two different whole numbers, not 0 and 1, in many rows."""
+        """Whether a column has two different integers, not 0 and 1, in many rows."""
         numbers = self.two.get(d, set())
         whole = len(numbers) == 2 and all(number.is_integer() for number in numbers)
         return whole and not self.zero_one[d] and bool(self.n_observed[d] >= ROWS_OF_TWO)

@@ -25,7 +25,7 @@ LONGEST_COLUMN = 32
 """Letters of an expert's name as a column, at most."""
 LONGEST_NAME = 80
 MOST_EXACT = 1e15
-"""Means from which on digits after the point are those of the arithmetic alone."""
+"""Decimal digits of larger means are rounding errors."""
 UNREMARKABLE = "nothing unusual"
 _BOOLEANS = ({"no", "yes"}, {"false", "true"})
 
@@ -69,7 +69,7 @@ def expert_names(
 
 
 def _candidates(opinions: Opinions, schema: Schema, k: int) -> Iterable[str]:
-    """Names for an expert, the best first; later ones say one thing more, however weakly."""
+    """Names for an expert, the best first; later ones have one more trait, however weak."""
     if schema.image_shape is not None:
         yield _place_name(opinions, schema.image_shape, k)
         return
@@ -193,7 +193,7 @@ def percent(share: float) -> str:
 
 
 def negated(name: str) -> str:
-    """That something is not so, or not there, whatever the word is: "eggs: no"."""
+    """The negation of any word: "eggs: no"."""
     return f"{name}: no"
 
 

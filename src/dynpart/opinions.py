@@ -23,7 +23,7 @@ MOST_CODES_LOOKED_AT = 1000
 """Codes of the book, the most frequent first, that say how often an expert decides."""
 LEAST_CHANCE = 1e-12
 RARELY = 0.1
-"""A variable says nothing of an expert that decides another one ten times as often."""
+"""Variables that an expert decides in less than this share of its most frequent one are ignored."""
 
 
 @dataclass(frozen=True, eq=False)

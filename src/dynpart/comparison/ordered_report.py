@@ -1,4 +1,4 @@
-"""The report on rows told value after value: table, findings, samples."""
+"""The report on autoregressive models: table, findings, samples."""
 
 from __future__ import annotations
 

@@ -25,11 +25,11 @@ from dynpart.arrays import (
 DEVICE_BLOCK_VALUES = 1 << 26
 TINY = float(np.finfo(np.float64).tiny)
 FEWEST_PIXELS = 64
-"""Columns of an array that may be pixels: those of pictures of 8 x 8."""
+"""Minimum number of columns for pixels: an image of 8 x 8."""
 ALIKE = 0.1
-"""Standard deviation of a typical pixel, as a share of the largest."""
+"""Minimum of the median standard deviation of pixels, relative to the largest."""
 MOST_FLAGS = 0.1
-"""Share of the pixels that may happen to hold nothing but 0 and 1."""
+"""Maximum share of pixels with values 0 and 1 only."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class ColumnMoments:
 
 
 def _both(operation: Callable[[Any, Any], Any], one: Any, other: Any) -> Any:
-    """What both say together, if both are known."""
+    """The operation on both, or None if one is unknown."""
     return None if one is None or other is None else operation(one, other)
 
 
