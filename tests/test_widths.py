@@ -21,8 +21,9 @@ def pictures(seed, n_rows=200):
 @pytest.fixture(scope="module")
 def models():
     X = pictures(0)
-    kept = DynamicPartitionModel(4, max_iter=10, random_state=0, variance_floor=1.0).fit(X)
-    return DynamicPartitionModel(4, max_iter=10, random_state=0).fit(X), kept
+    options = {"family": "gaussian", "max_iter": 10, "random_state": 0}
+    kept = DynamicPartitionModel(4, variance_floor=1.0, **options).fit(X)
+    return DynamicPartitionModel(4, **options).fit(X), kept
 
 
 def test_unseen_rows_are_described_better_and_drawn_as_sharply(models):

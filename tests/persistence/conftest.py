@@ -77,7 +77,7 @@ def binary_model():
 def gaussian_model():
     X = make_gray().round(3)
     return DynamicPartitionModel(
-        3, max_iter=4, max_active=2, random_state=1, variance_floor=0.1
+        3, family="gaussian", max_iter=4, max_active=2, random_state=1, variance_floor=0.1
     ).fit(X)
 
 

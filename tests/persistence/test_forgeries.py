@@ -52,11 +52,15 @@ def originals(tmp_path_factory):
     fitted.image_shape_ = (2, 2)
     models = {
         "fitted": fitted,
-        "gaussian": DynamicPartitionModel(3, variance_floor=0.1, **options).fit(gray),
+        "gaussian": DynamicPartitionModel(3, family="gaussian", variance_floor=0.1, **options).fit(
+            gray
+        ),
         "stream": DynamicPartitionModel(4, connectivity=grid_to_graph(2, 2), **options)
         .partial_fit(pairs)
         .partial_fit(pairs[::2]),
-        "gaussian stream": DynamicPartitionModel(3, **options).partial_fit(gray).partial_fit(gray),
+        "gaussian stream": DynamicPartitionModel(3, family="gaussian", **options)
+        .partial_fit(gray)
+        .partial_fit(gray),
     }
     files = {name: saved(tmp_path_factory, name, model) for name, model in models.items()}
     for name, (path, meta, arrays) in list(files.items()):
