@@ -11,7 +11,7 @@ from dynpart.datasets import make_pairs
 
 speed = pytest.importorskip("benchmarks.speed", reason="not part of this distribution")
 from benchmarks.speed import __main__ as command  # noqa: E402
-from benchmarks.speed import report  # noqa: E402
+from benchmarks.speed import kinds, report  # noqa: E402
 from benchmarks.speed.case import FULL, Sizes  # noqa: E402
 from benchmarks.speed.competitors import CASES  # noqa: E402
 from benchmarks.speed.data import load, make_strokes  # noqa: E402
@@ -226,3 +226,16 @@ def test_the_first_fit_compiles_and_the_second_does_not(tmp_path):
     assert set(took) > {"pursue_group", "first_pass"}
     assert nothing == {}
     assert second < first
+
+
+def test_kinds_of_cells_are_timed_beside_binary_ones(monkeypatch):
+    rows = kinds.planted(50, 3, np.random.default_rng(0))
+    assert rows.shape == (50, 120)
+    assert set(np.unique(rows)) == {0, 1, 2}
+    for make in kinds.KINDS.values():
+        assert make(5, np.random.default_rng(0))[0].shape == (5, 120)
+    seconds = iter([(2.0, 0.5), *[(3.0, 1.0)] * (len(kinds.KINDS) - 1)])
+    monkeypatch.setattr(kinds, "measure", lambda name, n_rows: next(seconds))
+    first, second = kinds.table(50).splitlines()[2:4]
+    assert first == "| binary | 2.00 s | 1.00 | 0.50 s | 1.00 |"
+    assert second == "| binary, 10% missing | 3.00 s | 1.50 | 1.00 s | 2.00 |"

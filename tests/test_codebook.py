@@ -26,9 +26,9 @@ def test_codes_are_counted_as_often_as_rows_weigh(n_experts, n_rows, weighted, s
         assert count == (same.sum() if weight is None else weight[same].sum())
 
 
-def test_of_very_many_codes_the_most_frequent_are_kept(monkeypatch):
-    monkeypatch.setattr(codebook, "MOST_CODES", 2)
-    book = CodeBook.of(np.array([[1, 0], [1, 1], [0, 1], [1, 1], [0, 1], [0, 1]], dtype=bool))
+def test_of_very_many_codes_the_most_frequent_are_kept():
+    codes = np.array([[1, 0], [1, 1], [0, 1], [1, 1], [0, 1], [0, 1]], dtype=bool)
+    book = CodeBook.of(codes, most=2)
     np.testing.assert_array_equal(book.codes, [[0, 1], [1, 1]])
     np.testing.assert_array_equal(book.counts, [3, 2])
 

@@ -25,6 +25,8 @@ Array = NDArray[np.float64]
 
 MOST_CODES = 4000
 """Codes that are kept: enough to know what goes together, few enough for every model file."""
+ENOUGH_CODES = 1000
+"""Codes under which gaps of training rows are filled before these rows are encoded once more."""
 MOST_VALUES = 1 << 24
 """Values (codes x variables) that opinions under all codes may take up."""
 EVIDENCE = 0.35
@@ -57,10 +59,10 @@ class CodeBook:
     evidence: ClassVar[float] = EVIDENCE
 
     @classmethod
-    def of(cls, active: Any, weight: Any = None) -> CodeBook:
+    def of(cls, active: Any, weight: Any = None, most: int = MOST_CODES) -> CodeBook:
         """The book of some rows' codes; of very many distinct ones the most frequent are kept."""
         rows, counts = distinct_codes(active, weight)
-        kept = stable_order(-counts)[:MOST_CODES]
+        kept = stable_order(-counts)[:most]
         return cls(to_numpy(active[rows[kept]]).astype(bool), to_numpy(counts[kept]))
 
     def __len__(self) -> int:
@@ -73,12 +75,12 @@ class CodeBook:
 
     def log_weight(self, own: NDArray[np.bool_], n_codes: int) -> Array:
         """Log counts of the first codes for rows with these codes, each without the row itself."""
-        counts = np.tile(self.counts[:n_codes], (len(own), 1))
-        for row, code in enumerate(np.packbits(own, axis=1)):
-            place = self._places.get(code.tobytes(), n_codes)
-            if place < n_codes:
-                counts[row, place] -= 1
-        return np.log(np.maximum(counts, OWN))
+        packed = np.packbits(own, axis=1)
+        places = np.array([self._places.get(code.tobytes(), n_codes) for code in packed])
+        (rows,) = np.nonzero(places < n_codes)
+        log_counts = np.tile(np.log(np.maximum(self.counts[:n_codes], OWN)), (len(own), 1))
+        log_counts[rows, places[rows]] = np.log(np.maximum(self.counts[places[rows]] - 1, OWN))
+        return log_counts
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,10 +174,14 @@ def guesses(
         explained[:, :-1] -= observed @ log_partition.T
         base: Any = family.log_base(rows.values[block])
         explained[:, -1] = (family.log_density(rows.values[block], its) - base).sum(axis=1)
-        before = book.log_weight(own[block], n_codes)
-        score = np.c_[before, np.full(len(own[block]), np.log(OWN))] + book.evidence * explained
-        weight = np.exp(score - score.max(axis=1, keepdims=True))
-        yield Guess(block, weight / weight.sum(axis=1, keepdims=True), eta, its)
+        weight = explained
+        weight *= book.evidence
+        weight[:, :-1] += book.log_weight(own[block], n_codes)
+        weight[:, -1] += np.log(OWN)
+        weight -= weight.max(axis=1, keepdims=True)
+        np.exp(weight, out=weight)
+        weight /= weight.sum(axis=1, keepdims=True)
+        yield Guess(block, weight, eta, its)
 
 
 def completed(rows: Rows, own: NDArray[np.bool_], experts: Experts, book: CodeBook) -> Rows:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dynpart.amplitudes import row_amplitudes
 from dynpart.arrays import is_observed, namespace, row_blocks, to_numpy
-from dynpart.codebook import MOST_CODES, CodeBook, completed
+from dynpart.codebook import ENOUGH_CODES, MOST_CODES, CodeBook, completed
 from dynpart.composition import owners
 from dynpart.engines import (
     Codes,
@@ -267,7 +267,7 @@ def book_of_rows(
     taken = taken.to_numpy()
     own = to_numpy(codes.active(experts.n_experts)[: len(taken)])
     here = experts.like(taken.values)
-    filled = completed(taken, own, here, CodeBook.of(own, taken.weight))
+    filled = completed(taken, own, here, CodeBook.of(own, taken.weight, ENOUGH_CODES))
     rule = encoding.rule(experts.log2_expertise.shape, prior)
     again = pursue(engine, engine.hold(filled), encoding.encoders(experts), rule)
     return book_of(again, experts.n_experts)

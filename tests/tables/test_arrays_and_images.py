@@ -96,7 +96,7 @@ def test_folders_without_pictures_and_unknown_endings(tmp_path):
     with pytest.raises(TableError, match="no pictures"):
         read_table(tmp_path)
     (tmp_path / "x.ods").write_bytes(b"")
-    with pytest.raises(TableError, match="ending"):
+    with pytest.raises(TableError, match="unknown extension"):
         read_table(tmp_path / "x.ods")
     with pytest.raises(FileNotFoundError):
         read_table(tmp_path / "missing.csv")

@@ -74,7 +74,7 @@ def test_columns_can_be_dropped(table):
         table("a,b\n1,2\n", drop=["nope"])
     with pytest.raises(TableError, match="no column"):
         table("a\n1\n", drop=["a"])
-    with pytest.raises(TableError, match=r"--drop takes places from 0 to 1, got 'a'"):
+    with pytest.raises(TableError, match=r"--drop takes column numbers from 0 to 1, got 'a'"):
         table("1,2\n", drop=["a"])
     with pytest.raises(TableError, match=r"--keep takes places from 0 to 1, got '2'"):
         table("1,2\n", keep=["0,2"])
