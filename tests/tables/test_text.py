@@ -76,7 +76,7 @@ def test_columns_can_be_dropped(table):
         table("a\n1\n", drop=["a"])
     with pytest.raises(TableError, match=r"--drop takes column numbers from 0 to 1, got 'a'"):
         table("1,2\n", drop=["a"])
-    with pytest.raises(TableError, match=r"--keep takes places from 0 to 1, got '2'"):
+    with pytest.raises(TableError, match=r"--keep takes column numbers from 0 to 1, got '2'"):
         table("1,2\n", keep=["0,2"])
 
 
