@@ -46,7 +46,7 @@ function buildFacts() {
 
 function savedText(bits) {
   const columns = isImage ? "pixel by pixel" : "column by column";
-  return `${tidy(Math.abs(bits))} bits a training row ${bits >= 0 ? "saved" : "lost"} beside telling it ${columns}`;
+  return `a training row takes ${tidy(Math.abs(bits))} bits ${bits >= 0 ? "less" : "more"} than ${columns}`;
 }
 
 const KEYS = [

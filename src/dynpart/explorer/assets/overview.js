@@ -41,7 +41,7 @@ function baseline() {
   const saved = raw.baselineBits - raw.bits;
   const text =
     saved > 0
-      ? `A row is told in ${saved.toFixed(1)} bits less than column by column: ${timesText(saved)} as likely.`
+      ? `A row takes ${saved.toFixed(1)} bits less than column by column: ${timesText(saved)} as likely.`
       : `Columns on their own describe a row better, by ${(-saved).toFixed(1)} bits: these experts found nothing that holds.`;
   const most = Math.max(raw.baselineBits, raw.bits);
   const row = (name, bits, color) =>
