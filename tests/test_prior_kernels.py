@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp
 
 from dynpart.prior import _kernels, _lists
-from dynpart.prior._counted import NEGLIGIBLE, SHRINKAGE, n_pairs
+from dynpart.prior._counted import LEAST_SHARE, NEGLIGIBLE, SHRINKAGE, n_pairs
 from dynpart.prior._lists import ListedCodes
 from tests.effort import examples
 from tests.test_prior import random_prior
@@ -26,7 +26,12 @@ def test_rows_are_shared_out_by_how_probable_types_are(seed, n_experts, n_types)
     rng = np.random.default_rng(seed)
     counted, prior = drawn_codes(rng, n_experts), random_prior(rng, n_types, n_experts)
     types = counted.shared_out(prior, linked=True)
-    share = counted.counts[:, None] * prior.type_probabilities(counted.codes)
+    joint = prior.log_joint(counted.codes)
+    below = joint - joint.max(axis=1, keepdims=True)
+    share = np.where(
+        below > LEAST_SHARE, np.exp(below), 0.0
+    )  # what adds next to nothing is left out
+    share *= counted.counts[:, None] / share.sum(axis=1, keepdims=True)
     share = share[:, share.sum(axis=0) >= min(1.0, share.sum(axis=0).max())]
     np.testing.assert_allclose(types.share, share, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(types.n_rows, share.sum(axis=0), atol=1e-8)
