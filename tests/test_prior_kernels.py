@@ -28,9 +28,7 @@ def test_rows_are_shared_out_by_how_probable_types_are(seed, n_experts, n_types)
     types = counted.shared_out(prior, linked=True)
     joint = prior.log_joint(counted.codes)
     below = joint - joint.max(axis=1, keepdims=True)
-    share = np.where(
-        below > LEAST_SHARE, np.exp(below), 0.0
-    )  # the rest is left out
+    share = np.where(below > LEAST_SHARE, np.exp(below), 0.0)  # the rest is left out
     share *= counted.counts[:, None] / share.sum(axis=1, keepdims=True)
     share = share[:, share.sum(axis=0) >= min(1.0, share.sum(axis=0).max())]
     np.testing.assert_allclose(types.share, share, rtol=1e-9, atol=1e-9)
