@@ -1,8 +1,8 @@
 """The encoder's law: no code is worse than the greedy one, and no single change improves it.
 
-The objective is log P(x | h), less the activation costs and, under a prior, with log P(h) of the
-type that suits the code best. It is computed here from scratch, in float64 and for every code that
-differs by one addition, removal or exchange, the type being kept or being changed alone.
+The objective is log P(x | h), less the activation costs and, under a prior, with log P(h). It is
+computed here from scratch, in float64 and for every code that differs by one addition, removal or
+exchange.
 """
 
 import itertools
@@ -77,10 +77,10 @@ class Objective:
         return value
 
     def of(self, row, code):
-        return self.of_types(row, code).max()
+        return np.logaddexp.reduce(self.of_types(row, code))
 
     def best_single_change(self, row, code, fewest, most):
-        """The best code of the same type that one addition, removal or exchange leads to."""
+        """The best code that one addition, removal or exchange leads to."""
         others = set(range(len(self.cost))) - code
         changed = []
         if len(code) < most:
@@ -88,11 +88,7 @@ class Objective:
         if len(code) > fewest:
             changed += [code - {j} for j in code]
         changed += [code - {j} | {k} for j in code for k in others]
-        values = self.of_types(row, code)
-        # Of types that suit the code equally well, up to the margin, any may be the row's.
-        usual = values >= values.max() - MARGIN - self.near
-        found = [self.of_types(row, each)[usual] - values[usual] for each in changed]
-        return values.max() + (np.max(found, axis=0).min() if found else -np.inf)
+        return max((self.of(row, each) for each in changed), default=-np.inf)
 
     def best_of_all(self, row, fewest, most):
         everyone = range(len(self.cost))

@@ -1,8 +1,8 @@
-"""Charges of a code: activation costs and, under a prior, log P(h) of its type.
+"""Charges of a code: activation costs and, under a prior, log P(h).
 
-The prior's part is a polynomial in the bits: within a type, the cost of an expert depends on its
-active neighbours in the tree. So the costs of all single changes are one array per row, which
-changes only at the neighbours of an added or removed expert.
+Within a type of row log P(h) is a polynomial in the bits: the cost of an expert depends on its
+active neighbours in the tree. P(h) is the sum over types. The cost of an expert is then an average
+over types, each as probable as the other active experts say.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynpart.arrays import like, namespace, to_numpy
-from dynpart.prior import CodePrior
+from dynpart.prior import CodePrior, log_sum_exp
 
 Array = NDArray[np.float64]
 
@@ -70,36 +70,54 @@ class Charges:
 
     def of_experts_alone(self) -> Array:
         """What the objective has of every expert alone beyond log P(x | h), shape (n_experts,)."""
-        return to_numpy((self.constant[:, None] - self.cost[:, :-1]).max(axis=0))
+        return to_numpy(log_sum_exp((self.constant[:, None] - self.cost[:, :-1]).T))
 
     def like(self, reference: Any) -> Charges:
         """The same charges as the kind of arrays that `reference` is."""
         parts = (self.constant, self.cost, self.parent, self.bond)
         return Charges(*(like(part, reference) for part in parts))
 
-    def costs(self, order: Any, types: Any) -> Any:
-        """Nats each expert must gain to enter, or to stay in, a code of this type.
+    def costs(self, order: Any) -> Any:
+        """Nats each expert must gain to enter a code, or to stay in it.
 
         Parameters
         ----------
         order : array of shape (n_rows, n_slots), integers
             Active experts, padded with -1.
-        types : array of shape (n_rows,), integers
 
         Returns
         -------
         array of shape (n_rows, n_experts)
         """
-        cost = self.cost[types]
-        if not self.bond.any():
-            return cost[:, :-1]
+        within, active = self._costs_within_types(order)
+        if self.n_types == 1:
+            return within[:, 0, :-1]
+        value = self.of_types(order)[:, :, None]
+        # An active expert would leave its code: cost and sign are those of the way back.
+        sign = namespace(order).where(active[:, None], 1.0, -1.0)
+        total, changed = (log_sum_exp(part) for part in (value, value + sign * within))
+        return (sign[:, 0] * (changed - total))[:, :-1]
+
+    def costs_in(self, order: Any, types: Any) -> Any:
+        """The same in rows that are known to be of these types, shape (n_rows,)."""
+        rows = self._active(order)[0][:, 0]
+        return self._costs_within_types(order)[0][rows, types, :-1]
+
+    def _costs_within_types(self, order: Any) -> tuple[Any, Any]:
+        """Costs in each type, shape (n_rows, n_types, n_experts + 1), and flags of active experts."""
         rows, active = self._active(order)
-        cost = cost - self.bond[types] * active[rows, self.parent[types]]
+        cost = self.cost - self.bond * active[:, self.parent]
         # What children save falls to their parents, in one slot after the other.
+        kinds = self._places(self.n_types, order)
         for slot in range(order.shape[1]):
             child = order[:, slot]
-            cost[rows[:, 0], self.parent[types, child]] -= self.bond[types, child]
-        return cost[:, :-1]
+            parent, bond = self.parent.T[child], self.bond.T[child]
+            cost[rows, kinds, parent] -= bond
+        return cost, active
+
+    def of_codes(self, order: Any) -> Any:
+        """What the objective has of codes beyond log P(x | h), shape (n_rows,)."""
+        return log_sum_exp(self.of_types(order))
 
     def of_types(self, order: Any) -> Any:
         """What the objective has of codes beyond log P(x | h), in each type; (n_rows, n_types)."""
@@ -111,8 +129,14 @@ class Charges:
         """Indices of rows, as a column, and flags of active experts; padding is never active."""
         xp = namespace(order)
         where = {} if xp is np else {"device": order.device}
-        rows = xp.arange(len(order), **where)[:, None]
+        rows = self._places(len(order), order)[:, None]
         active = xp.zeros((len(order), self.cost.shape[1]), dtype=bool, **where)
         active[rows, order] = True
         active[:, -1] = False
         return rows, active
+
+    @staticmethod
+    def _places(n: int, order: Any) -> Any:
+        """0 to n - 1, where the codes are."""
+        xp = namespace(order)
+        return xp.arange(n, **({} if xp is np else {"device": order.device}))

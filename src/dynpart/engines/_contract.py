@@ -336,7 +336,7 @@ class Codes:
         return Codes(members, np.where(better, other.log_likelihood, self.log_likelihood))
 
     def _worth(self, charges: Charges) -> Array:
-        return self.log_likelihood + charges.of_types(self.members).max(axis=1)
+        return self.log_likelihood + charges.of_codes(self.members)
 
     def active(self, n_experts: int) -> NDArray[np.bool_]:
         """The binary codes h, shape (n_rows, n_experts)."""

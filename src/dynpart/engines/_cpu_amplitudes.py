@@ -12,9 +12,9 @@ import numpy as np
 from dynpart.compiled import compiled, part
 from dynpart.engines._contract import NEARLY
 from dynpart.engines._cpu_charges import (
+    ALL_TYPES,
     add_up,
-    best_type,
-    reconsider_type,
+    open_account,
     second_type,
     take_type,
 )
@@ -166,28 +166,31 @@ def _without(code, n_active, at, guide, others):
 
 
 @part(error_model="numpy")
-def _gains_in_seat(x, code, n_active, at, guide, model, rank, prior, charges, account, work):
-    """Gains of all experts beside those of a code, less the one `at`, by the type of the row.
+def _gains_in_seat(x, code, n_active, at, guide, kind, model, rank, prior, charges, account, work):
+    """Gains of all experts beside those of a code, less the one `at`, in a type or in all types.
 
     Returns them, and how many are beside: they are in the scratch for others.
     """
     others = work[5]
     n_beside = _without(code, n_active, at, guide, others)
     n_paying = n_beside - 1 if guide >= 0 else n_beside
-    take_type(account[2][0], others, n_paying, charges, account)
-    return _gains_beside(x, others, n_beside, model, rank, account[0], prior, work), n_beside
+    if kind >= 0:
+        take_type(kind, others, n_paying, charges, account)
+    else:
+        open_account(others, n_paying, charges, account)
+    return _gains_beside(x, others, n_beside, model, rank, account.cost, prior, work), n_beside
 
 
 @part(error_model="numpy")
 def _settle(
-    x, code, n_active, n_looks, guide, held, model, rank, prior, charges, account, rule, work
+    x, code, n_active, n_looks, guide, kind, model, rank, prior, charges, account, rule, work
 ):  # fmt: skip
     """Exchange, drop and add experts until nothing improves; returns how many are left.
 
-    The account knows the type of the row, which changes with the code unless it is held.
+    Costs are those in rows of one kind, or of all types.
     """
     fewest, most, margin = rule[0], rule[1], rule[2]
-    others, kind = work[5], account[2]
+    others = work[5]
     at = 0
     n_unchanged = 0
     while True:
@@ -196,7 +199,8 @@ def _settle(
             n_looks -= 1
             at = at % n_active
         gains, n_beside = _gains_in_seat(
-            x, code, n_active, -1 if adds else at, guide, model, rank, prior, charges, account, work
+            x, code, n_active, -1 if adds else at, guide, kind, model, rank, prior, charges,
+            account, work,
         )  # fmt: skip
         best = _best(gains, others, n_beside, 0)
         if adds:
@@ -216,29 +220,15 @@ def _settle(
         else:
             n_unchanged += 1
             at += 1
-            continue
-        if not held:
-            before = kind[0]
-            add_up(code, n_active, charges, account)
-            reconsider_type(code, n_active, margin, charges, account)
-            if kind[0] != before:
-                n_unchanged = 0
-
-
-@part(error_model="numpy")
-def _suit(code, n_active, charges, account):
-    """Give the row the type that suits a code best."""
-    add_up(code, n_active, charges, account)
-    account[2][0] = best_type(account[1])
 
 
 @part(error_model="numpy")
 def _worth(x, code, n_active, model, rank, prior, charges, account, work):
-    """Log-likelihood of a code and what it is charged for in the type of the row."""
+    """Log-likelihood of a code and what it is charged for."""
     seat, top, terms, totals, _, _ = work
     _own(x, code, n_active, model, rank, seat, top, terms, totals)
-    add_up(code, n_active, charges, account)
-    return _explained(totals, n_active, prior) + account[1][account[2][0]]
+    value = add_up(code, n_active, charges, account)
+    return _explained(totals, n_active, prior) + value
 
 
 @part(error_model="numpy")
@@ -247,7 +237,7 @@ def _weakest_first(x, code, n_active, guide, model, rank, prior, charges, accoun
     earned = np.empty(n_active)
     for at in range(n_active):
         gains, _ = _gains_in_seat(
-            x, code, n_active, at, guide, model, rank, prior, charges, account, work
+            x, code, n_active, at, guide, ALL_TYPES, model, rank, prior, charges, account, work
         )
         earned[at] = gains[code[at]]
     old = code[:n_active].copy()
@@ -275,24 +265,22 @@ def _refine(x, code, n_active, guide, model, rank, prior, charges, account, rule
     margin, n_swaps = rule[2], rule[3]
     greedy = code[:n_active].copy()
     n_greedy = n_active
-    _suit(code, n_active, charges, account)
-    suits = account[2][0]
     before = _worth(x, code, n_active, model, rank, prior, charges, account, work)
     _weakest_first(x, code, n_active, guide, model, rank, prior, charges, account, margin, work)
     n_looks = -(-n_active // 3)
     n_active = _settle(
-        x, code, n_active, n_looks, guide, False, model, rank, prior, charges, account, rule, work
-    )
+        x, code, n_active, n_looks, guide, ALL_TYPES, model, rank, prior, charges, account, rule,
+        work,
+    )  # fmt: skip
     n_active = _settle(
-        x, code, n_active, n_swaps * n_active, -1, False, model, rank, prior, charges, account,
+        x, code, n_active, n_swaps * n_active, -1, ALL_TYPES, model, rank, prior, charges, account,
         rule, work,
     )  # fmt: skip
     if _worth(x, code, n_active, model, rank, prior, charges, account, work) < before - margin:
         code[:n_greedy] = greedy
-        account[2][0] = suits
         n_active = _settle(
-            x, code, n_greedy, n_swaps * n_greedy, -1, False, model, rank, prior, charges, account,
-            rule, work,
+            x, code, n_greedy, n_swaps * n_greedy, -1, ALL_TYPES, model, rank, prior, charges,
+            account, rule, work,
         )  # fmt: skip
     return _try_another_type(x, code, n_active, model, rank, prior, charges, account, rule, work)
 
@@ -301,25 +289,22 @@ def _refine(x, code, n_active, guide, model, rank, prior, charges, account, rule
 def _try_another_type(x, code, n_active, model, rank, prior, charges, account, rule, work):
     """The code, or a better one that is found if the row is taken to be of another type."""
     margin, n_swaps = rule[2], rule[3]
-    value = account[1]
-    if value.size == 1:
+    if account.value.size == 1:
         return n_active
     before = _worth(x, code, n_active, model, rank, prior, charges, account, work)
-    second, less = second_type(value, account[2][0])
+    second, less = second_type(account.value)
     if less > NEARLY:
         return n_active
     found = np.empty(code.size, np.int64)
     found[:n_active] = code[:n_active]
-    account[2][0] = second
     n_found = _settle(
-        x, found, n_active, n_swaps * n_active, -1, True, model, rank, prior, charges, account,
+        x, found, n_active, n_swaps * n_active, -1, second, model, rank, prior, charges, account,
         rule, work,
     )  # fmt: skip
     if n_found == n_active and np.array_equal(found[:n_found], code[:n_active]):
         return n_active
-    _suit(found, n_found, charges, account)
     n_found = _settle(
-        x, found, n_found, n_swaps * n_found, -1, False, model, rank, prior, charges, account,
+        x, found, n_found, n_swaps * n_found, -1, ALL_TYPES, model, rank, prior, charges, account,
         rule, work,
     )  # fmt: skip
     if _worth(x, found, n_found, model, rank, prior, charges, account, work) <= before + margin:
@@ -332,18 +317,15 @@ def _try_another_type(x, code, n_active, model, rank, prior, charges, account, r
 def _begin_alone(x, code, n_active, model, rank, prior, charges, account, rule, work):
     """The code, or a better one that is found from the expert that is worth most alone."""
     margin, n_swaps = rule[2], rule[3]
-    alone = charges[5]
-    _suit(code, n_active, charges, account)
     before = _worth(x, code, n_active, model, rank, prior, charges, account, work)
-    gains = _gains_beside(x, code, 0, model, rank, alone, prior, work)
+    gains = _gains_beside(x, code, 0, model, rank, charges.alone, prior, work)
     begin = _best(gains, code, 0, 0)
     if gains[begin] <= before + margin:
         return n_active
     found = np.empty(code.size, np.int64)
     found[0] = begin
-    _suit(found, 1, charges, account)
     n_found = _settle(
-        x, found, 1, n_swaps, -1, False, model, rank, prior, charges, account, rule, work
+        x, found, 1, n_swaps, -1, ALL_TYPES, model, rank, prior, charges, account, rule, work
     )
     if _worth(x, found, n_found, model, rank, prior, charges, account, work) <= before + margin:
         return n_active
@@ -358,9 +340,8 @@ def _prune(x, code, n_active, model, rank, prior, charges, account, rule, work):
     others = work[5]
     at = 0
     while at < n_active and n_active > fewest:
-        _suit(code, n_active, charges, account)
         gains, n_others = _gains_in_seat(
-            x, code, n_active, at, -1, model, rank, prior, charges, account, work
+            x, code, n_active, at, -1, ALL_TYPES, model, rank, prior, charges, account, work
         )
         if gains[code[at]] <= margin:
             for place in range(n_others):
@@ -429,7 +410,6 @@ def pursue_rows(
                 n_active = _refine(
                     x, code, n_active, guide, model, rank, prior, charges, account, rule, work
                 )
-            _suit(code, n_active, charges, account)
             found = _worth(x, code, n_active, model, rank, prior, charges, account, work)
             if start == 0 or found > best_worth + margin:
                 best_worth = found

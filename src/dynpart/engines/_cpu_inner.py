@@ -11,6 +11,7 @@ add_changes = _loops.add_changes
 add_rows = _loops.add_rows
 best_expert = _loops.best_expert
 exponent_of = _loops.exponent_of
+log_of = _loops.log_of
 mixture_shares = _loops.mixture_shares
 multiply_ratios = _loops.multiply_ratios
 positions = _loops.positions

@@ -173,6 +173,12 @@ def two_best(code, n_active, background, keys, lo, owner_key, heir_key):
 
 
 @inlined
+def log_of(x):
+    """Natural logarithm, minus infinity of zero."""
+    return math.log(x) if x > 0 else -math.inf
+
+
+@inlined
 def exponent_of(x):
     """Integer n with 2^n <= x < 2^(n + 1), for a normal positive float32."""
     return np.int32(math.frexp(x)[1] - 1)

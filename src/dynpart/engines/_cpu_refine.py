@@ -15,13 +15,16 @@ from dynpart.engines._contract import NEARLY
 from dynpart.engines._contract import n_weakest as plain_n_weakest
 from dynpart.engines._cpu_charges import (
     add_up,
-    best_type,
-    change_costs,
-    change_values,
+    charged,
+    cost_to_stay,
+    costs_again,
+    costs_beside_all,
+    costs_without,
+    exchange,
     new_account,
     open_account,
-    reconsider_type,
     second_type,
+    take_all_types,
     take_type,
 )
 from dynpart.engines._cpu_inner import best_expert, positions, two_best
@@ -199,7 +202,7 @@ def may_stay(j, m, most, earned, gains, i, offsets, table, rank, rule, scratch):
     earned : float
         What j adds to the log-likelihood, beyond its cost.
     """
-    margin, (cost, _, _, active), listed = rule[2], scratch[7], scratch[5][1]
+    margin, account, listed = rule[2], scratch[7], scratch[5][1]
     (flags, owned, _, owners, heirs), (without, _) = scratch[0], scratch[2]
     small, of_others, places = scratch[8]
     enough = np.float32((earned - most) / m)
@@ -212,7 +215,7 @@ def may_stay(j, m, most, earned, gains, i, offsets, table, rank, rule, scratch):
         listed[q] = owned[_u(places[q])]
     copy_row(without, FIRST, gains, i)
     add_changes(without, FIRST, n_large, -1.0, listed, offsets, heirs, owners, FIRST, table, rank)
-    most = best_expert(without, FIRST, cost, active)[1] + sum_of(small, m)
+    most = best_expert(without, FIRST, account.cost, account.active)[1] + sum_of(small, m)
     if most <= earned + margin:
         return True
     for q in range(m):
@@ -226,12 +229,10 @@ def may_stay(j, m, most, earned, gains, i, offsets, table, rank, rule, scratch):
 
 @in_place
 def settle(
-    code, n_active, n_looks, background, held, gains, i, offsets, table, rank, rank_by_expert, rule,
+    code, n_active, n_looks, background, gains, i, offsets, table, rank, rank_by_expert, rule,
     scratch,
 ):  # fmt: skip
     """Exchange, drop and add experts until nothing improves or no look is left.
-
-    After each change the row gets the type that suits its code best, unless its type is held.
 
     Owners, heirs and gains[i] are those of the code, and of the background expert if there is one,
     and the code is charged for; all that is kept up to date.
@@ -244,7 +245,8 @@ def settle(
     min_active, max_active, margin, _, _, _, _, charges = rule
     work, (without, _), account = scratch[0], scratch[2], scratch[7]
     _, owned, _, owners, heirs = work
-    cost, _, _, active = account
+    cost, active = account.cost, account.active
+    costs_beside_all(charges, account)
     _, most = best_expert(gains, i, cost, active)
     seat = 0
     n_unchanged = 0
@@ -252,90 +254,83 @@ def settle(
         if n_unchanged >= n_active or n_looks == 0:
             if n_active == max_active or most <= margin:
                 return n_active
+            costs_beside_all(charges, account)
             best, _ = best_expert(gains, i, cost, active)
             take_over(best, gains, i, offsets, table, rank, rank_by_expert, work)
-            enter(best, charges, account)
+            exchange(NOBODY, best, charges, account)
             code[n_active] = best
             n_active += 1
             n_unchanged = 0
-            if not held:
-                reconsider_type(code, n_active, margin, charges, account)
-            find_owners(code, n_active, background, scratch)
-            _, most = best_expert(gains, i, cost, active)
-            continue
-        n_looks -= 1
-        if seat >= n_active:
-            seat = 0
-        j = code[seat]
-        m, earned = find_heirs(j, cost.size, offsets, table, scratch)
-        earned -= cost[j]
-        change_costs(j, -1.0, charges, account)
-        has_heirs = n_active > 1 or background >= 0
-        if has_heirs and m > 0 and earned > most and earned > margin:
-            if may_stay(j, m, most, earned, gains, i, offsets, table, rank, rule, scratch):
-                change_costs(j, 1.0, charges, account)
+        else:
+            n_looks -= 1
+            if seat >= n_active:
+                seat = 0
+            j = code[seat]
+            m, earned = find_heirs(j, cost.size, offsets, table, scratch)
+            costs_without(j, charges, account)
+            earned -= cost[j]
+            has_heirs = n_active > 1 or background >= 0
+            if has_heirs and m > 0 and earned > most and earned > margin:
+                if may_stay(j, m, most, earned, gains, i, offsets, table, rank, rule, scratch):
+                    costs_again(j, charges, account)
+                    n_unchanged += 1
+                    seat += 1
+                    continue
+            else:
+                copy_row(without, FIRST, gains, i)
+                add_changes(
+                    without, FIRST, m, -1.0, owned, offsets, heirs, owners, FIRST, table, rank
+                )
+            active[j] = False
+            best, found = best_expert(without, FIRST, cost, active)
+            drop = n_active > min_active and found <= margin
+            if not drop and found <= without[0, j] - cost[j] + margin:
+                active[j] = True
+                costs_again(j, charges, account)
                 n_unchanged += 1
                 seat += 1
                 continue
-        else:
-            copy_row(without, FIRST, gains, i)
-            add_changes(without, FIRST, m, -1.0, owned, offsets, heirs, owners, FIRST, table, rank)
-        active[j] = False
-        best, found = best_expert(without, FIRST, cost, active)
-        drop = n_active > min_active and found <= margin
-        if not drop and found <= without[0, j] - cost[j] + margin:
-            active[j] = True
-            change_costs(j, 1.0, charges, account)
-            n_unchanged += 1
-            seat += 1
-            continue
-        copy_row(gains, i, without, FIRST)
-        bequeath(m, work)
-        change_values(j, -1.0, charges, account)
-        if drop:
-            # The last expert moves to the free seat, and is the next to be looked at.
-            n_active -= 1
-            code[seat] = code[n_active]
-            n_unchanged = 0
-        else:
-            take_over(best, gains, i, offsets, table, rank, rank_by_expert, work)
-            enter(best, charges, account)
-            code[seat] = best
-            n_unchanged = 1  # nobody fits this seat better
-            seat += 1
-        if not held and reconsider_type(code, n_active, margin, charges, account):
-            n_unchanged = 0
+            copy_row(gains, i, without, FIRST)
+            bequeath(m, work)
+            if drop:
+                # The last expert moves to the free seat, and is the next to be looked at.
+                exchange(j, NOBODY, charges, account)
+                n_active -= 1
+                code[seat] = code[n_active]
+                n_unchanged = 0
+            else:
+                take_over(best, gains, i, offsets, table, rank, rank_by_expert, work)
+                exchange(j, best, charges, account)
+                code[seat] = best
+                n_unchanged = 1  # nobody fits this seat better
+                seat += 1
         find_owners(code, n_active, background, scratch)
+        costs_beside_all(charges, account)
         _, most = best_expert(gains, i, cost, active)
-
-
-@inlined
-def enter(j, charges, account):
-    """Charge for expert j, which becomes active."""
-    change_costs(j, 1.0, charges, account)
-    change_values(j, 1.0, charges, account)
 
 
 @in_place
 def put_weakest_first(code, n_active, n_wanted, offsets, table, rule, scratch):
     """Move the experts to the front that earn least, in order; owners, heirs, costs are known."""
-    margin, (cost, _, _, _) = rule[2], scratch[7]
+    margin, charges, account = rule[2], rule[7], scratch[7]
     (_, _, _, (_, owner_log), _), (owner, heir), earned = scratch[0], scratch[1], scratch[5][2]
+    n_experts = account.cost.size
     earned[:] = 0.0
     for d in range(owner.size):
-        if owner[d] < cost.size:
-            its = opinion(heir[d], cost.size, offsets[d], table)
+        if owner[d] < n_experts:
+            its = opinion(heir[d], n_experts, offsets[d], table)
             # By two sums: neighbours often have one owner, and would wait for each other.
             earned[_u(d & 1), _u(owner[d])] += owner_log[d] - its
     for step in range(n_active):
-        earned[0, code[step]] += earned[1, code[step]]
+        k = code[step]
+        earned[0, k] += earned[1, k] - cost_to_stay(k, charges, account)
     for front in range(n_wanted):
         least = np.inf
         for seat in range(front, n_active):
-            its = earned[0, code[seat]] - cost[code[seat]]
+            its = earned[0, code[seat]]
             least = its if its < least else least
         seat = front
-        while earned[0, code[seat]] - cost[code[seat]] > least + margin:
+        while earned[0, code[seat]] > least + margin:
             seat += 1
         weakest = code[seat]
         for later in range(seat, front, -1):
@@ -367,26 +362,26 @@ def improve(code, n_active, total, gains, i, offsets, table, rank, rank_by_exper
     worth = total + open_account(code, n_active, charges, account)
     put_weakest_first(code, n_active, n_looks, offsets, table, rule, scratch)
     n_active = settle(
-        code, n_active, n_looks, background, False, gains, i, offsets, table, rank, rank_by_expert,
+        code, n_active, n_looks, background, gains, i, offsets, table, rank, rank_by_expert,
         rule, scratch,
     )  # fmt: skip
     leave(background, gains, i, offsets, table, rank, rank_by_expert, scratch)
     find_owners(code, n_active, NOBODY, scratch)
     n_active = settle(
-        code, n_active, n_swaps * n_active, NOBODY, False, gains, i, offsets, table, rank,
+        code, n_active, n_swaps * n_active, NOBODY, gains, i, offsets, table, rank,
         rank_by_expert, rule, scratch,
     )  # fmt: skip
-    if sum_of(owner_log, owner_log.size) + account[1][account[2][0]] < worth - margin:
+    if sum_of(owner_log, owner_log.size) + charged(account) < worth - margin:
         copy_code(code, greedy, n_greedy)
         gains_over_code(code, n_greedy, gains, i, offsets, table, rank, rank_by_expert, scratch)
         open_account(code, n_greedy, charges, account)
         n_active = settle(
-            code, n_greedy, n_swaps * n_greedy, NOBODY, False, gains, i, offsets, table, rank,
+            code, n_greedy, n_swaps * n_greedy, NOBODY, gains, i, offsets, table, rank,
             rank_by_expert, rule, scratch,
         )  # fmt: skip
-    if charges[2].size == 1:
+    if account.value.size == 1:
         total = sum_of(owner_log, owner_log.size)
-        return n_active, total, total + account[1][0]
+        return n_active, total, total + charged(account)
     return try_another_type(
         code, n_active, gains, i, offsets, table, rank, rank_by_expert, rule, scratch
     )
@@ -417,28 +412,27 @@ def try_another_type(code, n_active, gains, i, offsets, table, rank, rank_by_exp
     """
     _, _, margin, _, n_swaps, _, _, charges = rule
     owner_log, account, settled = scratch[0][3][1], scratch[7], scratch[3][1]
-    value, kind = account[1], account[2]
     total = sum_of(owner_log, owner_log.size)
-    other, less = second_type(value, kind[0])
-    worth, n_settled = total + value[kind[0]], n_active
+    other, less = second_type(account.value)
+    worth, n_settled = total + charged(account), n_active
     if less > NEARLY:
         return n_active, total, worth
     copy_code(settled, code, n_active)
     take_type(other, code, n_active, charges, account)
     n_active = settle(
-        code, n_active, n_swaps * n_active, NOBODY, True, gains, i, offsets, table, rank,
+        code, n_active, n_swaps * n_active, NOBODY, gains, i, offsets, table, rank,
         rank_by_expert, rule, scratch,
     )  # fmt: skip
     if n_active == n_settled and n_different(code, settled, n_active) == 0:
         return n_active, total, worth
-    take_type(best_type(value), code, n_active, charges, account)
+    take_all_types(code, n_active, charges, account)
     n_active = settle(
-        code, n_active, n_swaps * n_active, NOBODY, False, gains, i, offsets, table, rank,
+        code, n_active, n_swaps * n_active, NOBODY, gains, i, offsets, table, rank,
         rank_by_expert, rule, scratch,
     )  # fmt: skip
     found = sum_of(owner_log, owner_log.size)
-    if found + value[kind[0]] > worth + margin:
-        return n_active, found, found + value[kind[0]]
+    if found + charged(account) > worth + margin:
+        return n_active, found, found + charged(account)
     copy_code(code, settled, n_settled)
     return n_settled, total, worth
 
@@ -448,18 +442,18 @@ def prune_experts(code, n_active, offsets, table, rank_by_expert, rule, scratch)
     """Drop the experts that do not earn their cost, in turn; returns how many are left."""
     min_active, _, margin, _, _, _, _, charges = rule
     work, account = scratch[0], scratch[7]
-    cost = account[0]
     open_account(code, n_active, charges, account)
     step = 0
     while step < n_active and n_active > min_active:
         j = code[step]
-        m, earned = find_heirs(j, cost.size, offsets, table, scratch)
-        if earned - cost[j] <= margin:
+        m, earned = find_heirs(j, account.cost.size, offsets, table, scratch)
+        if earned - cost_to_stay(j, charges, account) <= margin:
             n_active -= 1
             for later in range(step, n_active):
                 code[later] = code[later + 1]
             bequeath(m, work)
-            change_costs(j, -1.0, charges, account)
+            costs_without(j, charges, account)
+            exchange(j, NOBODY, charges, account)
             find_owners(code, n_active, NOBODY, scratch)
         else:
             step += 1
@@ -515,28 +509,28 @@ def begin_alone(
     _, _, margin, cost, n_swaps, _, _, charges = rule
     work, (_, alone), (other, _), account = scratch[0], scratch[2], scratch[3], scratch[7]
     bound = -np.inf
-    for k in range(charges[5].size):
-        if cost[k] - charges[5][k] > bound:
-            bound = cost[k] - charges[5][k]
+    for k in range(charges.alone.size):
+        if cost[k] - charges.alone[k] > bound:
+            bound = cost[k] - charges.alone[k]
     if first + bound + ROUNDED <= most:
         return total
     alone[:] = 0.0
     add_all(alone, FIRST, offsets, table)
     value = -np.inf
-    for k in range(charges[5].size):
-        if alone[FIRST, k] - charges[5][k] > value:
-            value = alone[FIRST, k] - charges[5][k]
+    for k in range(charges.alone.size):
+        if alone[FIRST, k] - charges.alone[k] > value:
+            value = alone[FIRST, k] - charges.alone[k]
             other[0] = k
     if value <= most + margin:
         return total
     gains_over_code(other, 1, gains, i, offsets, table, rank, rank_by_expert, scratch)
     open_account(other, 1, charges, account)
     n_active = settle(
-        other, 1, n_swaps, NOBODY, False, gains, i, offsets, table, rank, rank_by_expert, rule,
+        other, 1, n_swaps, NOBODY, gains, i, offsets, table, rank, rank_by_expert, rule,
         scratch,
     )  # fmt: skip
     found = sum_of(work[3][1], offsets.size)
-    if found + account[1][account[2][0]] <= most + margin:
+    if found + charged(account) <= most + margin:
         return total
     for step in range(code.size):
         code[step] = other[step] if step < n_active else -1
@@ -589,7 +583,7 @@ def finish_row(code, total, first, gains, i, offsets, table, rank, rank_by_exper
                 for step in range(code.size):
                     code[step] = other[step]
                 total, most = found, value
-    if n_swaps and min_active == 1 and charges[2].size > 1:
+    if n_swaps and min_active == 1 and charges.constant.size > 1:
         total = begin_alone(
             code, total, most, first, gains, i, offsets, table, rank, rank_by_expert, rule, scratch
         )

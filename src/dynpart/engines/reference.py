@@ -305,39 +305,35 @@ def refined(
     for row in range(len(order)):
         score = RowScore(density[row], guided, rule.charges)
         greedy = [int(k) for k in order[row] if k >= 0]
-        n_looks, suits = n_weakest(len(greedy)), score.best_type(greedy)
-        code = weakest_first(greedy, suits, score)
-        code, type_ = settled(code, suits, score, rule, n_looks=n_looks, with_background=True)
-        code, type_ = settled(code, type_, score, rule, n_looks=rule.n_swaps * len(code))
-        if score.worth(code, type_) < score.worth(greedy, suits) - MARGIN:
-            n_looks = rule.n_swaps * len(greedy)
-            code, type_ = settled(greedy, suits, score, rule, n_looks=n_looks)
-        code = tried_as_another_type(code, type_, score, rule)
+        code = weakest_first(greedy, score)
+        n_looks = n_weakest(len(greedy))
+        code = settled(code, score, rule, n_looks=n_looks, with_background=True)
+        code = settled(code, score, rule, n_looks=rule.n_swaps * len(code))
+        if score.worth(code) < score.worth(greedy) - MARGIN:
+            code = settled(greedy, score, rule, n_looks=rule.n_swaps * len(greedy))
+        code = tried_as_another_type(code, score, rule)
         out[row, : len(code)] = code
     return out
 
 
-def tried_as_another_type(
-    code: list[int], type_: int, score: RowScore, rule: PursuitRule
-) -> list[int]:
+def tried_as_another_type(code: list[int], score: RowScore, rule: PursuitRule) -> list[int]:
     """The code, or a better one that is found if the row is taken to be of another type.
 
     No single change leads from the codes of one type to those of another. So if the second best
-    type suits the code nearly as well, the code settles as if the row were of that type, and then
-    freely; the better one is kept.
+    type suits the code nearly as well as the best, the code settles as if the row were of that
+    type, and then freely; the better one is kept.
     """
     values = score.charges.of_types(np.array([code]))[0]
-    nearly, values[type_] = values[type_] - NEARLY, -np.inf
+    best = int(values.argmax())
+    nearly, values[best] = values[best] - NEARLY, -np.inf
     second = int(values.argmax())
     if values[second] < nearly:
         return code
-    n_looks = rule.n_swaps * len(code)
-    found, _ = settled(code, second, score, rule, n_looks=n_looks, held=True)
+    found = settled(code, score, rule, n_looks=rule.n_swaps * len(code), type_=second)
     if found == code:
         return code
-    n_looks, suits = rule.n_swaps * len(found), score.best_type(found)
-    found, suits = settled(found, suits, score, rule, n_looks=n_looks)
-    return found if score.worth(found, suits) > score.worth(code, type_) + MARGIN else code
+    found = settled(found, score, rule, n_looks=rule.n_swaps * len(found))
+    return found if score.worth(found) > score.worth(code) + MARGIN else code
 
 
 def _begin_alone(
@@ -352,11 +348,10 @@ def _begin_alone(
     for row, begin in enumerate(alone.argmax(axis=1)):
         score = RowScore(density[row], guided, rule.charges)
         code = [int(k) for k in order[row] if k >= 0]
-        worth = score.worth(code, score.best_type(code))
+        worth = score.worth(code)
         if alone[row, begin] > worth + MARGIN:
-            found = [int(begin)]
-            found, type_ = settled(found, score.best_type(found), score, rule, n_looks=rule.n_swaps)
-            if score.worth(found, type_) > worth + MARGIN:
+            found = settled([int(begin)], score, rule, n_looks=rule.n_swaps)
+            if score.worth(found) > worth + MARGIN:
                 order[row] = -1
                 order[row, : len(found)] = found
 
@@ -370,41 +365,41 @@ class RowScore:
         self.charges = charges
         self.everything = np.arange(density.shape[1])
 
-    def gains(self, code: list[int], type_: int) -> Array:
-        """Gain of each expert beyond its cost, if these are active in a row of this type."""
+    def gains(self, code: list[int], type_: int | None = None) -> Array:
+        """Gain of each expert beyond its cost, if these are active in a row of any or this type."""
         rank, owned = len(self.density), np.zeros(len(self.everything))
         if code:
             owner = np.array(code)[self.ranks[code].argmin(axis=0)]
             rank = self.ranks[owner, self.everything]
             owned = self.density[owner, self.everything]
         gains = np.where(self.ranks < rank, self.density - owned, 0.0).sum(axis=1)
-        # Nobody can pay for the background expert.
-        costs = self.charges.costs(np.array([code], dtype=np.int64), np.array([type_]))[0]
-        return gains - np.append(costs, np.inf)
+        return gains - self.costs(code, type_)
 
-    def best_type(self, code: list[int], current: int | None = None) -> int:
-        """The type of row that suits a code best; the current one if none is better."""
-        values = self.charges.of_types(np.array([code]))[0]
-        best = int(values.argmax())
-        if current is not None and values[best] <= values[current] + MARGIN:
-            return current
-        return best
+    def costs(self, code: list[int], type_: int | None) -> Array:
+        """Costs of the experts beside these; a background expert can never pay."""
+        order = np.array([code], dtype=np.int64)
+        by_type = type_ is not None
+        costs = self.charges.costs_in(order, [type_]) if by_type else self.charges.costs(order)
+        return np.pad(costs[0], (0, len(self.density) - costs.shape[1]), constant_values=np.inf)
 
-    def worth(self, code: list[int], type_: int) -> float:
-        """Log-likelihood of a code and what it is charged for in a row of this type."""
+    def worth(self, code: list[int]) -> float:
+        """Log-likelihood of a code and what it is charged for."""
+        return self.explained(code) + float(self.charges.of_codes(np.array([code]))[0])
+
+    def explained(self, code: list[int]) -> float:
+        """Log-likelihood of a code."""
         owner = np.array(code)[self.ranks[code].argmin(axis=0)]
-        charged = self.charges.of_types(np.array([code]))[0, type_]
-        return float(self.density[owner, self.everything].sum() + charged)
+        return float(self.density[owner, self.everything].sum())
 
 
-def weakest_first(code: list[int], type_: int, score: RowScore) -> list[int]:
+def weakest_first(code: list[int], score: RowScore) -> list[int]:
     """The experts of a code with those at the front that earn least beside the background expert.
 
     Only the third that is to be looked at is put in order.
     """
     guide = [score.background]
     earned = [
-        score.gains(code[:seat] + code[seat + 1 :] + guide, type_)[expert]
+        score.gains(code[:seat] + code[seat + 1 :] + guide)[expert]
         for seat, expert in enumerate(code)
     ]
     left = list(range(len(code)))
@@ -419,23 +414,19 @@ def weakest_first(code: list[int], type_: int, score: RowScore) -> list[int]:
 
 def settled(
     code: list[int],
-    type_: int,
     score: RowScore,
     rule: PursuitRule,
     *,
     n_looks: int,
     with_background: bool = False,
-    held: bool = False,
-) -> tuple[list[int], int]:
+    type_: int | None = None,
+) -> list[int]:
     """Exchange, drop and add experts of one row until nothing improves, or no look is left.
-
-    Returns the code and the type of row that suits it best.
 
     Experts are looked at in turn. One that earns no more than its cost is dropped (if enough others
     are active); else the best other expert takes its place if that is better. When all of them may
-    stay, the best further expert is added, if it earns its cost and a place is free. After each
-    change the row gets the type that suits its code best, unless its type is held; then all are
-    looked at again.
+    stay, the best further expert is added, if it earns its cost and a place is free; then all are
+    looked at again. Costs are those of rows of all types, or of one.
     """
     code = list(code)
     guide = [score.background] if with_background else []
@@ -446,10 +437,9 @@ def settled(
             gains[code] = -np.inf
             best = int(gains.argmax())
             if len(code) == rule.max_active or gains[best] <= MARGIN:
-                return code, type_
+                return code
             code.append(best)
             n_unchanged = 0
-            type_ = type_ if held else score.best_type(code, type_)
             continue
         n_looks -= 1
         seat %= len(code)
@@ -470,10 +460,6 @@ def settled(
         else:
             n_unchanged += 1
             seat += 1
-            continue
-        before, type_ = type_, type_ if held else score.best_type(code, type_)
-        if type_ != before:
-            n_unchanged = 0
 
 
 def _prune(order: NDArray[np.integer], density: Array, experts: Experts, rule: PursuitRule) -> None:
@@ -488,8 +474,7 @@ def _prune(order: NDArray[np.integer], density: Array, experts: Experts, rule: P
             score = HardScore(density[row : row + 1], experts)
             for k in others:
                 score.activate(np.array([0]), np.array([k]))
-            code = order[row : row + 1]
-            cost = charges.costs(code, charges.of_types(code).argmax(axis=1))[0]
+            cost = charges.costs(order[row : row + 1])[0]
             if (score.gains()[0] - cost)[current] <= MARGIN:
                 order[row, step] = -1
         left = order[row, order[row] >= 0]

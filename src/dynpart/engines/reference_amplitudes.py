@@ -57,21 +57,14 @@ class AmplitudeScore(RowScore):
             total += self.amplitude.evidence(sums)
         return float(total)
 
-    def gains(self, code: list[int], type_: int) -> Array:
-        """Gain of each expert beyond its cost, if these are active in a row of this type."""
+    def gains(self, code: list[int], type_: int | None = None) -> Array:
+        """Gain of each expert beyond its cost, if these are active in a row of any or this type."""
         before = self.explained(code)
         found = [
             0.0 if k in code else self.explained([*code, k]) - before
             for k in range(len(self.density))
         ]
-        costs = self.charges.costs(np.array([code], dtype=np.int64), np.array([type_]))[0]
-        # Nobody can pay for a background expert.
-        return np.array(found) - np.pad(costs, (0, len(found) - len(costs)), constant_values=np.inf)
-
-    def worth(self, code: list[int], type_: int | None = None) -> float:
-        """Log-likelihood of a code and its charges in a row of this type, or of the best."""
-        charged = self.charges.of_types(np.array([code]))[0]
-        return self.explained(code) + float(charged.max() if type_ is None else charged[type_])
+        return np.array(found) - self.costs(code, type_)
 
 
 def greedy_code(score: AmplitudeScore, rule: PursuitRule, place: int = 0) -> list[int]:
@@ -93,32 +86,30 @@ def greedy_code(score: AmplitudeScore, rule: PursuitRule, place: int = 0) -> lis
 
 def refined_code(code: list[int], score: AmplitudeScore, rule: PursuitRule) -> list[int]:
     """The same steps as those of the reference engine's `refined`."""
-    n_looks, suits = n_weakest(len(code)), score.best_type(code)
-    found = weakest_first(code, suits, score)
-    found, type_ = settled(found, suits, score, rule, n_looks=n_looks, with_background=True)
-    found, type_ = settled(found, type_, score, rule, n_looks=rule.n_swaps * len(found))
-    if score.worth(found, type_) < score.worth(code, suits) - MARGIN:
-        found, type_ = settled(code, suits, score, rule, n_looks=rule.n_swaps * len(code))
-    return tried_as_another_type(found, type_, score, rule)
+    found = weakest_first(code, score)
+    found = settled(found, score, rule, n_looks=n_weakest(len(code)), with_background=True)
+    found = settled(found, score, rule, n_looks=rule.n_swaps * len(found))
+    if score.worth(found) < score.worth(code) - MARGIN:
+        found = settled(code, score, rule, n_looks=rule.n_swaps * len(code))
+    return tried_as_another_type(found, score, rule)
 
 
 def begun_alone(code: list[int], score: AmplitudeScore, rule: PursuitRule) -> list[int]:
     """The code, or a better one that is found from the expert that is worth most alone."""
     charged = rule.charges.of_experts_alone()
     alone = np.array([score.explained([k]) for k in range(len(charged))]) + charged
-    begin = [int(alone.argmax())]
     worth = score.worth(code)
     if alone.max() <= worth + MARGIN:
         return code
-    found, type_ = settled(begin, score.best_type(begin), score, rule, n_looks=rule.n_swaps)
-    return found if score.worth(found, type_) > worth + MARGIN else code
+    found = settled([int(alone.argmax())], score, rule, n_looks=rule.n_swaps)
+    return found if score.worth(found) > worth + MARGIN else code
 
 
 def pruned_code(code: list[int], score: AmplitudeScore, rule: PursuitRule) -> list[int]:
     """Drop each expert that earns no more than its cost, in turn, if enough others are active."""
     for k in list(code):
         others = [other for other in code if other != k]
-        gains = score.gains(others, score.best_type(code)) if others else None
+        gains = score.gains(others) if others else None
         if gains is not None and len(others) >= rule.min_active and gains[k] <= MARGIN:
             code = others
     return code

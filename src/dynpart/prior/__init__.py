@@ -1,6 +1,6 @@
 """The prior over codes: how probable each code is before a row is seen."""
 
-from dynpart.prior._code_prior import CodePrior, RowType
+from dynpart.prior._code_prior import CodePrior, RowType, log_sum_exp
 from dynpart.prior._counted import ALWAYS
 from dynpart.prior._distinct import distinct_codes
 from dynpart.prior._fitting import (
@@ -20,5 +20,6 @@ __all__ = [
     "distinct_codes",
     "fit_prior",
     "independent_prior",
+    "log_sum_exp",
     "mean_log_prior",
 ]
