@@ -104,7 +104,7 @@ class Charges:
         return self._costs_within_types(order)[0][rows, types, :-1]
 
     def _costs_within_types(self, order: Any) -> tuple[Any, Any]:
-        """Costs in each type, shape (n_rows, n_types, n_experts + 1), and flags of active experts."""
+        """Costs, shape (n_rows, n_types, n_experts + 1), and flags of active experts."""
         rows, active = self._active(order)
         cost = self.cost - self.bond * active[:, self.parent]
         # What children save falls to their parents, in one slot after the other.

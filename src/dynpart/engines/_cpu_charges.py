@@ -20,10 +20,10 @@ from dynpart.engines._cpu_inner import log_of
 
 ALL_TYPES = np.int64(-1)
 """Stands for the type of a row that may be of any."""
-FAR = 60.0
+FAR = 36.0
 """Nats below the likeliest type at which a type is left out until the code changes."""
-NEGLIGIBLE = math.exp(-30.0)
-"""Probability of a type, given the other experts, below which it has no say in a cost."""
+NEGLIGIBLE = 1e-11
+"""Share of the other types at which a type has no say in a cost."""
 SMALLEST_ODDS = 1e-300
 
 _u = np.uintp  # see _cpu_pursuit
@@ -79,8 +79,11 @@ class Account(NamedTuple):
     active : ndarray of shape (n_experts,)
     odds : ndarray of shape (n_types, n_experts)
         Those of the charges, beside the neighbours that are active.
+    near : ndarray of shape (n_types,)
+        The types that are not far from the likeliest; the first `n_near[0]` count.
     weight, share : ndarray of shape (n_types,)
-        Types, as probable as the code says, up to a factor; scratch.
+        How probable the code makes each of these, up to a factor; the same without an expert.
+    n_near : ndarray of shape (1,)
     """
 
     cost: NDArray
@@ -88,8 +91,10 @@ class Account(NamedTuple):
     kind: NDArray
     active: NDArray
     odds: NDArray
+    near: NDArray
     weight: NDArray
     share: NDArray
+    n_near: NDArray
 
 
 def kernel_charges(charges: Charges, *, background: bool) -> KernelCharges:
@@ -108,7 +113,8 @@ def kernel_charges(charges: Charges, *, background: bool) -> KernelCharges:
     alone[: charges.cost.shape[1] - 1] = -charges.of_experts_alone()
     least = cost.min(axis=0)
     beyond = np.where(np.isfinite(cost), cost - np.where(np.isfinite(least), least, 0.0), 0.0)
-    bond = np.concatenate([bond, bond])[order]
+    neighbour, types = np.concatenate([parents, children])[order], np.tile(types, 2)[order]
+    bond = np.tile(bond, 2)[order]
     return KernelCharges(
         np.ascontiguousarray(cost, dtype=np.float64),
         np.ascontiguousarray(cost.T, dtype=np.float64),
@@ -116,8 +122,8 @@ def kernel_charges(charges: Charges, *, background: bool) -> KernelCharges:
         least,
         np.exp(-beyond).clip(SMALLEST_ODDS),
         np.concatenate([[0], np.cumsum(counts)]),
-        np.concatenate([parents, children])[order],
-        np.concatenate([types, types])[order],
+        neighbour,
+        types,
         bond,
         np.exp(bond),
         np.exp(-bond),
@@ -134,8 +140,10 @@ def new_account(charges: KernelCharges) -> Account:
         np.zeros(1, np.int64),
         np.zeros(n_experts, np.bool_),
         np.empty((n_types, n_experts)),
+        np.empty(n_types, np.int64),
         np.empty(n_types),
         np.empty(n_types),
+        np.zeros(1, np.int64),
     )
 
 
@@ -175,39 +183,54 @@ def change_odds(j, factor, charges, account):
 def weigh_types(account):
     """Make types as probable as the code says."""
     top = account.value[best_type(account.value)]
+    n_near = 0
     for c in range(account.value.size):
-        below = account.value[c] - top
-        account.weight[c] = math.exp(below) if below > -FAR else 0.0
+        if account.value[c] > top - FAR:
+            account.near[n_near] = c
+            account.weight[n_near] = math.exp(account.value[c] - top)
+            n_near += 1
+    account.n_near[0] = n_near
+
+
+@in_place
+def share_without(j, account):
+    """Make types as probable as without expert j; returns the sum of the shares."""
+    total = 0.0
+    for q in range(account.n_near[0]):
+        account.share[q] = account.weight[q] / account.odds[_u(account.near[q]), _u(j)]
+        total += account.share[q]
+    return total
 
 
 @in_place
 def mix_costs(j, charges, account):
     """Costs in rows of all types beside the active experts but j, who may be nobody (-1)."""
-    cost, odds, weight, share = account.cost, account.odds, account.weight, account.share
+    cost, odds, share = account.cost, account.odds, account.share
     start, n_types = charges.start, account.value.size
     total = 0.0
-    for c in range(n_types):
-        share[c] = weight[c]
-        if j >= 0 and weight[c] > 0.0:
-            share[c] /= odds[_u(c), _u(j)]
-        total += share[c]
+    if j >= 0:
+        total = share_without(j, account)
+    else:
+        for q in range(account.n_near[0]):
+            share[q] = account.weight[q]
+            total += share[q]
     for k in range(cost.size):
         cost[k] = 0.0
-    for c in range(n_types):
-        if share[c] <= total * NEGLIGIBLE:
+    for q in range(account.n_near[0]):
+        its = share[q] / total
+        if its < NEGLIGIBLE:
             continue
-        its = share[c] / total
-        row = _u(c)
+        c = account.near[q]
+        first = last = 0
         if j >= 0:
             at = _u(j * n_types + c)
-            for e in range(start[at], start[at + _u(1)]):
-                odds[row, _u(charges.neighbour[_u(e)])] *= charges.parted[_u(e)]
+            first, last = start[at], start[at + _u(1)]
+        for e in range(first, last):
+            odds[_u(c), _u(charges.neighbour[_u(e)])] *= charges.parted[_u(e)]
         for k in range(cost.size):
-            cost[k] += its * odds[row, k]
-        if j >= 0:
-            at = _u(j * n_types + c)
-            for e in range(start[at], start[at + _u(1)]):
-                odds[row, _u(charges.neighbour[_u(e)])] *= charges.joined[_u(e)]
+            cost[k] += its * odds[_u(c), k]
+        for e in range(first, last):
+            odds[_u(c), _u(charges.neighbour[_u(e)])] *= charges.joined[_u(e)]
     for k in range(cost.size):
         cost[k] = charges.least[k] - log_of(cost[k])
 
@@ -225,19 +248,16 @@ def take_all_types(code, n_active, charges, account):
     for step in range(n_active):
         change_odds(code[step], charges.joined, charges, account)
     weigh_types(account)
-    mix_costs(ALL_TYPES, charges, account)
 
 
 @in_place
 def cost_to_stay(j, charges, account):
-    """What expert j, which is active, must earn; costs are those beside all active experts."""
+    """What expert j, which is active, must earn."""
     if account.kind[0] >= 0:
         return account.cost[j]
-    total = rest = 0.0
-    for c in range(account.value.size):
-        if account.weight[c] > 0.0:
-            total += account.weight[c]
-            rest += account.weight[c] / account.odds[_u(c), _u(j)]
+    rest, total = share_without(j, account), 0.0
+    for q in range(account.n_near[0]):
+        total += account.weight[q]
     return charges.least[j] + math.log(rest / total)
 
 
@@ -245,8 +265,15 @@ def cost_to_stay(j, charges, account):
 
 
 @inlined
+def costs_beside_all(charges, account):
+    """Make the costs beside all active experts; in one type they are at hand."""
+    if account.kind[0] < 0:
+        mix_costs(ALL_TYPES, charges, account)
+
+
+@inlined
 def costs_without(j, charges, account):
-    """Bring costs up to date as if expert j left."""
+    """Make the costs as if expert j left."""
     if account.kind[0] >= 0:
         change_costs(j, -1.0, charges, account)
     else:
@@ -261,15 +288,8 @@ def costs_again(j, charges, account):
 
 
 @inlined
-def costs_beside_all(charges, account):
-    """Make the costs beside all active experts; in one type they are at hand."""
-    if account.kind[0] < 0:
-        mix_costs(ALL_TYPES, charges, account)
-
-
-@inlined
 def exchange(out, joins, charges, account):
-    """Let one expert leave, whose costs are those without, and another enter; -1 is nobody."""
+    """Let one expert leave, the costs being those without it, and another enter; -1 is nobody."""
     if out >= 0:
         change_values(out, -1.0, charges, account)
         if account.kind[0] < 0:
@@ -346,4 +366,5 @@ def open_account(code, n_active, charges, account):
     """Value a code, and charge for it as in a row of any type; returns the value."""
     value = add_up(code, n_active, charges, account)
     take_all_types(code, n_active, charges, account)
+    costs_beside_all(charges, account)
     return value

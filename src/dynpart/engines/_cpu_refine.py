@@ -38,6 +38,7 @@ from dynpart.engines._cpu_pursuit import (
     first_expert,
     new_work,
     pursue_row,
+    sum_of,
     take_over,
 )
 
@@ -205,21 +206,21 @@ def may_stay(j, m, most, earned, gains, i, offsets, table, rank, rule, scratch):
     margin, account, listed = rule[2], scratch[7], scratch[5][1]
     (flags, owned, _, owners, heirs), (without, _) = scratch[0], scratch[2]
     small, of_others, places = scratch[8]
-    enough = np.float32((earned - most) / m)
+    little = np.float32((earned - most) / m)
     for q in range(m):
-        small[q] = of_others[q] if 0 < of_others[q] <= enough else np.float32(0)
+        small[q] = of_others[q] if 0 < of_others[q] <= little else np.float32(0)
     for q in range(m):
-        flags[q] = of_others[q] > enough
+        flags[q] = of_others[q] > little
     n_large = positions(flags, m, places)
     for q in range(n_large):
         listed[q] = owned[_u(places[q])]
     copy_row(without, FIRST, gains, i)
     add_changes(without, FIRST, n_large, -1.0, listed, offsets, heirs, owners, FIRST, table, rank)
-    most = best_expert(without, FIRST, account.cost, account.active)[1] + sum_of(small, m)
-    if most <= earned + margin:
+    enough = earned + margin - sum_of(small, m)
+    if best_expert(without, FIRST, account.cost, account.active)[1] <= enough:
         return True
     for q in range(m):
-        flags[q] = of_others[q] <= enough
+        flags[q] = of_others[q] <= little
     n_rare = positions(flags, m, places)
     for q in range(n_rare):
         listed[q] = owned[_u(places[q])]
@@ -282,9 +283,10 @@ def settle(
                     without, FIRST, m, -1.0, owned, offsets, heirs, owners, FIRST, table, rank
                 )
             active[j] = False
+            own = without[0, j] - cost[j]
             best, found = best_expert(without, FIRST, cost, active)
             drop = n_active > min_active and found <= margin
-            if not drop and found <= without[0, j] - cost[j] + margin:
+            if not drop and found <= own + margin:
                 active[j] = True
                 costs_again(j, charges, account)
                 n_unchanged += 1
@@ -458,21 +460,6 @@ def prune_experts(code, n_active, offsets, table, rank_by_expert, rule, scratch)
         else:
             step += 1
     return n_active
-
-
-@in_place
-def sum_of(values, n):
-    """Sum of the first n values in float64, by four sums that do not wait for each other."""
-    a = b = c = d = 0.0
-    whole = n // 4 * 4
-    for at in range(0, whole, 4):
-        a += values[_u(at)]
-        b += values[_u(at + 1)]
-        c += values[_u(at + 2)]
-        d += values[_u(at + 3)]
-    for at in range(whole, n):
-        a += values[_u(at)]
-    return (a + b) + (c + d)
 
 
 @in_place
