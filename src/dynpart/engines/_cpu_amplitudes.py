@@ -14,6 +14,7 @@ from dynpart.engines._contract import NEARLY
 from dynpart.engines._cpu_charges import (
     ALL_TYPES,
     add_up,
+    best_type,
     open_account,
     second_type,
     take_type,
@@ -232,12 +233,14 @@ def _worth(x, code, n_active, model, rank, prior, charges, account, work):
 
 
 @part(error_model="numpy")
-def _weakest_first(x, code, n_active, guide, model, rank, prior, charges, account, margin, work):
+def _weakest_first(
+    x, code, n_active, guide, kind, model, rank, prior, charges, account, margin, work
+):  # fmt: skip
     """Put the third of the experts that earn least beside the background expert in front."""
     earned = np.empty(n_active)
     for at in range(n_active):
         gains, _ = _gains_in_seat(
-            x, code, n_active, at, guide, ALL_TYPES, model, rank, prior, charges, account, work
+            x, code, n_active, at, guide, kind, model, rank, prior, charges, account, work
         )
         earned[at] = gains[code[at]]
     old = code[:n_active].copy()
@@ -266,12 +269,14 @@ def _refine(x, code, n_active, guide, model, rank, prior, charges, account, rule
     greedy = code[:n_active].copy()
     n_greedy = n_active
     before = _worth(x, code, n_active, model, rank, prior, charges, account, work)
-    _weakest_first(x, code, n_active, guide, model, rank, prior, charges, account, margin, work)
+    kind = best_type(account.value)
+    _weakest_first(
+        x, code, n_active, guide, kind, model, rank, prior, charges, account, margin, work
+    )
     n_looks = -(-n_active // 3)
     n_active = _settle(
-        x, code, n_active, n_looks, guide, ALL_TYPES, model, rank, prior, charges, account, rule,
-        work,
-    )  # fmt: skip
+        x, code, n_active, n_looks, guide, kind, model, rank, prior, charges, account, rule, work
+    )
     n_active = _settle(
         x, code, n_active, n_swaps * n_active, -1, ALL_TYPES, model, rank, prior, charges, account,
         rule, work,

@@ -368,3 +368,11 @@ def open_account(code, n_active, charges, account):
     take_all_types(code, n_active, charges, account)
     costs_beside_all(charges, account)
     return value
+
+
+@in_place
+def open_account_in_best_type(code, n_active, charges, account):
+    """Value a code, and charge for it as in a row of the type that suits it best."""
+    value = add_up(code, n_active, charges, account)
+    take_type(best_type(account.value), code, n_active, charges, account)
+    return value

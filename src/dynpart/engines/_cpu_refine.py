@@ -23,6 +23,7 @@ from dynpart.engines._cpu_charges import (
     exchange,
     new_account,
     open_account,
+    open_account_in_best_type,
     second_type,
     take_all_types,
     take_type,
@@ -199,7 +200,7 @@ def may_stay(j, m, most, earned, gains, i, offsets, table, rank, rule, scratch):
     Parameters
     ----------
     most : float
-        Largest gain of an inactive expert over the whole code, beyond its cost.
+        About the largest gain of an inactive expert over the whole code, beyond its cost.
     earned : float
         What j adds to the log-likelihood, beyond its cost.
     """
@@ -253,10 +254,12 @@ def settle(
     n_unchanged = 0
     while True:
         if n_unchanged >= n_active or n_looks == 0:
-            if n_active == max_active or most <= margin:
+            if n_active == max_active:
                 return n_active
             costs_beside_all(charges, account)
-            best, _ = best_expert(gains, i, cost, active)
+            best, most = best_expert(gains, i, cost, active)
+            if most <= margin:
+                return n_active
             take_over(best, gains, i, offsets, table, rank, rank_by_expert, work)
             exchange(NOBODY, best, charges, account)
             code[n_active] = best
@@ -307,25 +310,23 @@ def settle(
                 n_unchanged = 1  # nobody fits this seat better
                 seat += 1
         find_owners(code, n_active, background, scratch)
-        costs_beside_all(charges, account)
+        # In all types costs are those without an expert: near enough for what `most` is good for.
         _, most = best_expert(gains, i, cost, active)
 
 
 @in_place
 def put_weakest_first(code, n_active, n_wanted, offsets, table, rule, scratch):
     """Move the experts to the front that earn least, in order; owners, heirs, costs are known."""
-    margin, charges, account = rule[2], rule[7], scratch[7]
+    margin, cost = rule[2], scratch[7].cost
     (_, _, _, (_, owner_log), _), (owner, heir), earned = scratch[0], scratch[1], scratch[5][2]
-    n_experts = account.cost.size
     earned[:] = 0.0
     for d in range(owner.size):
-        if owner[d] < n_experts:
-            its = opinion(heir[d], n_experts, offsets[d], table)
+        if owner[d] < cost.size:
+            its = opinion(heir[d], cost.size, offsets[d], table)
             # By two sums: neighbours often have one owner, and would wait for each other.
             earned[_u(d & 1), _u(owner[d])] += owner_log[d] - its
     for step in range(n_active):
-        k = code[step]
-        earned[0, k] += earned[1, k] - cost_to_stay(k, charges, account)
+        earned[0, code[step]] += earned[1, code[step]] - cost[code[step]]
     for front in range(n_wanted):
         least = np.inf
         for seat in range(front, n_active):
@@ -361,7 +362,7 @@ def improve(code, n_active, total, gains, i, offsets, table, rank, rank_by_exper
     take_over(background, gains, i, offsets, table, rank, rank_by_expert, work)
     find_owners(code, n_active, background, scratch)
     n_looks = n_weakest(n_active)
-    worth = total + open_account(code, n_active, charges, account)
+    worth = total + open_account_in_best_type(code, n_active, charges, account)
     put_weakest_first(code, n_active, n_looks, offsets, table, rule, scratch)
     n_active = settle(
         code, n_active, n_looks, background, gains, i, offsets, table, rank, rank_by_expert,
@@ -369,6 +370,7 @@ def improve(code, n_active, total, gains, i, offsets, table, rank, rank_by_exper
     )  # fmt: skip
     leave(background, gains, i, offsets, table, rank, rank_by_expert, scratch)
     find_owners(code, n_active, NOBODY, scratch)
+    take_all_types(code, n_active, charges, account)
     n_active = settle(
         code, n_active, n_swaps * n_active, NOBODY, gains, i, offsets, table, rank,
         rank_by_expert, rule, scratch,

@@ -284,8 +284,9 @@ def refined(
     The first expert of a greedy code is chosen for the whole row and is often wrong, and often no
     single change corrects it. So a background expert without a cost is added: it owns the variables
     for which the code's experts have little expertise, and the third of the experts with the
-    smallest contribution are replaced by better ones. Then it is removed, and the code settles. If
-    the result is worse than the greedy code, the greedy code settles instead.
+    smallest contribution are replaced by better ones, as if the row were of the type that suits the
+    greedy code best. Then the background expert is removed, and the code settles. If the result is
+    worse than the greedy code, the greedy code settles instead.
 
     Parameters
     ----------
@@ -305,9 +306,9 @@ def refined(
     for row in range(len(order)):
         score = RowScore(density[row], guided, rule.charges)
         greedy = [int(k) for k in order[row] if k >= 0]
-        code = weakest_first(greedy, score)
-        n_looks = n_weakest(len(greedy))
-        code = settled(code, score, rule, n_looks=n_looks, with_background=True)
+        type_, n_looks = score.best_type(greedy), n_weakest(len(greedy))
+        code = weakest_first(greedy, type_, score)
+        code = settled(code, score, rule, n_looks=n_looks, with_background=True, type_=type_)
         code = settled(code, score, rule, n_looks=rule.n_swaps * len(code))
         if score.worth(code) < score.worth(greedy) - MARGIN:
             code = settled(greedy, score, rule, n_looks=rule.n_swaps * len(greedy))
@@ -323,8 +324,7 @@ def tried_as_another_type(code: list[int], score: RowScore, rule: PursuitRule) -
     type suits the code nearly as well as the best, the code settles as if the row were of that
     type, and then freely; the better one is kept.
     """
-    values = score.charges.of_types(np.array([code]))[0]
-    best = int(values.argmax())
+    values, best = score.charges.of_types(np.array([code]))[0], score.best_type(code)
     nearly, values[best] = values[best] - NEARLY, -np.inf
     second = int(values.argmax())
     if values[second] < nearly:
@@ -382,6 +382,10 @@ class RowScore:
         costs = self.charges.costs_in(order, [type_]) if by_type else self.charges.costs(order)
         return np.pad(costs[0], (0, len(self.density) - costs.shape[1]), constant_values=np.inf)
 
+    def best_type(self, code: list[int]) -> int:
+        """The type of row that suits a code best."""
+        return int(self.charges.of_types(np.array([code]))[0].argmax())
+
     def worth(self, code: list[int]) -> float:
         """Log-likelihood of a code and what it is charged for."""
         return self.explained(code) + float(self.charges.of_codes(np.array([code]))[0])
@@ -392,14 +396,14 @@ class RowScore:
         return float(self.density[owner, self.everything].sum())
 
 
-def weakest_first(code: list[int], score: RowScore) -> list[int]:
+def weakest_first(code: list[int], type_: int, score: RowScore) -> list[int]:
     """The experts of a code with those at the front that earn least beside the background expert.
 
     Only the third that is to be looked at is put in order.
     """
     guide = [score.background]
     earned = [
-        score.gains(code[:seat] + code[seat + 1 :] + guide)[expert]
+        score.gains(code[:seat] + code[seat + 1 :] + guide, type_)[expert]
         for seat, expert in enumerate(code)
     ]
     left = list(range(len(code)))

@@ -86,8 +86,9 @@ def greedy_code(score: AmplitudeScore, rule: PursuitRule, place: int = 0) -> lis
 
 def refined_code(code: list[int], score: AmplitudeScore, rule: PursuitRule) -> list[int]:
     """The same steps as those of the reference engine's `refined`."""
-    found = weakest_first(code, score)
-    found = settled(found, score, rule, n_looks=n_weakest(len(code)), with_background=True)
+    type_, n_looks = score.best_type(code), n_weakest(len(code))
+    found = weakest_first(code, type_, score)
+    found = settled(found, score, rule, n_looks=n_looks, with_background=True, type_=type_)
     found = settled(found, score, rule, n_looks=rule.n_swaps * len(found))
     if score.worth(found) < score.worth(code) - MARGIN:
         found = settled(code, score, rule, n_looks=rule.n_swaps * len(code))
