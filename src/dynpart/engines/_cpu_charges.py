@@ -20,11 +20,12 @@ from dynpart.engines._cpu_inner import log_of
 
 ALL_TYPES = np.int64(-1)
 """Stands for the type of a row that may be of any."""
-FAR = 36.0
+FAR = 32.0
 """Nats below the likeliest type at which a type is left out until the code changes."""
-NEGLIGIBLE = 1e-11
+NEGLIGIBLE = 1e-10
 """Share of the other types at which a type has no say in a cost."""
-SMALLEST_ODDS = 1e-300
+SMALLEST_ODDS = 1e-18
+"""So small that no prior comes near it, and single precision holds its products with bonds."""
 
 _u = np.uintp  # see _cpu_pursuit
 
@@ -79,6 +80,8 @@ class Account(NamedTuple):
     active : ndarray of shape (n_experts,)
     odds : ndarray of shape (n_types, n_experts)
         Those of the charges, beside the neighbours that are active.
+    mean : ndarray of shape (n_experts,)
+        Averages of odds over types; scratch.
     near : ndarray of shape (n_types,)
         The types that are not far from the likeliest; the first `n_near[0]` count.
     weight, share : ndarray of shape (n_types,)
@@ -91,6 +94,7 @@ class Account(NamedTuple):
     kind: NDArray
     active: NDArray
     odds: NDArray
+    mean: NDArray
     near: NDArray
     weight: NDArray
     share: NDArray
@@ -120,13 +124,13 @@ def kernel_charges(charges: Charges, *, background: bool) -> KernelCharges:
         np.ascontiguousarray(cost.T, dtype=np.float64),
         np.ascontiguousarray(charges.constant, dtype=np.float64),
         least,
-        np.exp(-beyond).clip(SMALLEST_ODDS),
+        np.exp(-beyond).clip(SMALLEST_ODDS).astype(np.float32),
         np.concatenate([[0], np.cumsum(counts)]),
         neighbour,
         types,
         bond,
-        np.exp(bond),
-        np.exp(-bond),
+        np.exp(bond).astype(np.float32),
+        np.exp(-bond).astype(np.float32),
         alone,
     )
 
@@ -139,7 +143,8 @@ def new_account(charges: KernelCharges) -> Account:
         np.empty(n_types),
         np.zeros(1, np.int64),
         np.zeros(n_experts, np.bool_),
-        np.empty((n_types, n_experts)),
+        np.empty((n_types, n_experts), np.float32),
+        np.empty(n_experts, np.float32),
         np.empty(n_types, np.int64),
         np.empty(n_types),
         np.empty(n_types),
@@ -197,7 +202,8 @@ def share_without(j, account):
     """Make types as probable as without expert j; returns the sum of the shares."""
     total = 0.0
     for q in range(account.n_near[0]):
-        account.share[q] = account.weight[q] / account.odds[_u(account.near[q]), _u(j)]
+        odds = np.float64(account.odds[_u(account.near[q]), _u(j)])
+        account.share[q] = account.weight[q] / odds
         total += account.share[q]
     return total
 
@@ -205,7 +211,7 @@ def share_without(j, account):
 @in_place
 def mix_costs(j, charges, account):
     """Costs in rows of all types beside the active experts but j, who may be nobody (-1)."""
-    cost, odds, share = account.cost, account.odds, account.share
+    mean, odds, share = account.mean, account.odds, account.share
     start, n_types = charges.start, account.value.size
     total = 0.0
     if j >= 0:
@@ -214,10 +220,10 @@ def mix_costs(j, charges, account):
         for q in range(account.n_near[0]):
             share[q] = account.weight[q]
             total += share[q]
-    for k in range(cost.size):
-        cost[k] = 0.0
+    for k in range(mean.size):
+        mean[k] = np.float32(0)
     for q in range(account.n_near[0]):
-        its = share[q] / total
+        its = np.float32(share[q] / total)
         if its < NEGLIGIBLE:
             continue
         c = account.near[q]
@@ -227,12 +233,12 @@ def mix_costs(j, charges, account):
             first, last = start[at], start[at + _u(1)]
         for e in range(first, last):
             odds[_u(c), _u(charges.neighbour[_u(e)])] *= charges.parted[_u(e)]
-        for k in range(cost.size):
-            cost[k] += its * odds[_u(c), k]
+        for k in range(mean.size):
+            mean[k] += its * odds[_u(c), k]
         for e in range(first, last):
             odds[_u(c), _u(charges.neighbour[_u(e)])] *= charges.joined[_u(e)]
-    for k in range(cost.size):
-        cost[k] = charges.least[k] - log_of(cost[k])
+    for k in range(mean.size):
+        account.cost[k] = charges.least[k] - log_of(np.float64(mean[k]))
 
 
 @in_place
