@@ -102,7 +102,7 @@ class TorchCodes:
         mine, theirs = _as_wide([self.members, other.members])
 
         def worth(codes: TorchCodes) -> Tensor:
-            return codes.log_likelihood + charges.of_types(codes.members).amax(dim=1)
+            return codes.log_likelihood + charges.of_codes(codes.members)
 
         better = worth(other) > worth(self) + MARGIN
         members = torch.where(better[:, None], theirs, mine)

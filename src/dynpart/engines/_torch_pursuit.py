@@ -85,38 +85,34 @@ def refined(score: HardScore, order: Tensor, rule: PursuitRule) -> Tensor:
     engine for the reasons.
     """
     background, charges = score.shape[1] - 1, rule.charges.like(order)
-    suits = charges.of_types(order).argmax(dim=1)
-    first = weakest_first(score, order, charges.costs(order, suits), background)
-    n_looks = n_weakest(count_active(order))
-    guided, types = settled(score, first, suits, rule, charges, n_looks, background=background)
-    n_looks = rule.n_swaps * count_active(guided)
-    found, types = settled(score, guided, types, rule, charges, n_looks)
-    worse = worth(score, found, types, charges) < worth(score, order, suits, charges) - MARGIN
+    types, n_looks = charges.of_types(order).argmax(dim=1), n_weakest(count_active(order))
+    first = weakest_first(score, order, charges.costs_in(order, types), background)
+    found = settled(score, first, rule, charges, n_looks, background=background, types=types)
+    found = settled(score, found, rule, charges, rule.n_swaps * count_active(found))
+    worse = worth(score, found, charges) < worth(score, order, charges) - MARGIN
     if worse.any():
         n_looks = rule.n_swaps * count_active(order)
-        plain, suits = settled(score, order, suits, rule, charges, n_looks, rows=worse)
+        plain = settled(score, order, rule, charges, n_looks, rows=worse)
         found = torch.where(worse[:, None], plain, found)
-        types = torch.where(worse, suits, types)
-    return tried_as_another_type(score, found, types, rule, charges)
+    return tried_as_another_type(score, found, rule, charges)
 
 
 def tried_as_another_type(
-    score: HardScore, order: Tensor, types: Tensor, rule: PursuitRule, charges: Charges
+    score: HardScore, order: Tensor, rule: PursuitRule, charges: Charges
 ) -> Tensor:
     """The codes, or better ones that are found if rows are taken to be of another type."""
     values = charges.of_types(order)
-    nearly = values.gather(1, types[:, None])[:, 0] - NEARLY
-    most, second = values.scatter(1, types[:, None], -torch.inf).max(dim=1)
-    tried = most >= nearly
+    best, first = values.max(dim=1, keepdim=True)
+    most, second = values.scatter(1, first, -torch.inf).max(dim=1)
+    tried = most >= best[:, 0] - NEARLY
     if not tried.any():
         return order
     n_looks = rule.n_swaps * count_active(order)
-    found, _ = settled(score, order, second, rule, charges, n_looks, rows=tried, held=True)
+    found = settled(score, order, rule, charges, n_looks, rows=tried, types=second)
     changed = (found != order).any(dim=1)
-    n_looks, suits = rule.n_swaps * count_active(found), charges.of_types(found).argmax(dim=1)
-    found, suits = settled(score, found, suits, rule, charges, n_looks, rows=changed)
-    before = worth(score, order, types, charges)
-    better = changed & (worth(score, found, suits, charges) > before + MARGIN)
+    n_looks = rule.n_swaps * count_active(found)
+    found = settled(score, found, rule, charges, n_looks, rows=changed)
+    better = changed & (worth(score, found, charges) > worth(score, order, charges) + MARGIN)
     return torch.where(better[:, None], found, order)
 
 
@@ -133,10 +129,8 @@ def begun_alone(
         return order, log_likelihood
     alone = begin[:, None]
     n_looks = rule.n_swaps * count_active(alone)
-    suits = charges.of_types(alone).argmax(dim=1)
-    found, suits = settled(score, alone, suits, rule, charges, n_looks, rows=tried)
-    value = worth(score, found, suits, charges)
-    better = tried & (value > before + MARGIN)
+    found = settled(score, alone, rule, charges, n_looks, rows=tried)
+    better = tried & (worth(score, found, charges) > before + MARGIN)
     wide = torch.nn.functional.pad(order, (0, found.shape[1] - order.shape[1]), value=-1)
     chosen = torch.where(better[:, None], found.to(order.dtype), wide)
     return chosen, torch.where(better, score.log_likelihood(), log_likelihood)
@@ -158,15 +152,14 @@ def alone_is_worth_more(
 
 
 def worth_of_codes(order: Tensor, log_likelihood: Tensor, rule: PursuitRule) -> Tensor:
-    """Log-likelihoods of codes and what they are charged for, in the types that suit them best."""
-    values = rule.charges.like(order).of_types(order.long())
-    return log_likelihood + values.max(dim=1).values
+    """Log-likelihoods of codes and what they are charged for."""
+    return log_likelihood + rule.charges.like(order).of_codes(order.long())
 
 
-def worth(score: HardScore, order: Tensor, types: Tensor, charges: Charges) -> Tensor:
-    """Log-likelihood of codes and what they are charged for in rows of these types."""
+def worth(score: HardScore, order: Tensor, charges: Charges) -> Tensor:
+    """The same, with the log-likelihood that the score finds."""
     score.compose(order)
-    return score.log_likelihood() + charges.of_types(order).gather(1, types[:, None])[:, 0]
+    return score.log_likelihood() + charges.of_codes(order)
 
 
 def weakest_first(score: Score, order: Tensor, costs: Tensor, background: int) -> Tensor:
@@ -198,20 +191,19 @@ def count_active(order: Tensor) -> Any:
 def settled(
     score: Score,
     order: Tensor,
-    types: Tensor,
     rule: PursuitRule,
     charges: Charges,
     n_looks: Any,
     *,
     background: int = -1,
     rows: Tensor | None = None,
-    held: bool = False,
-) -> tuple[Tensor, Tensor]:
+    types: Tensor | None = None,
+) -> Tensor:
     """Exchange, drop and add experts until nothing improves, or no look is left.
 
-    Returns codes and the types of row that suit them best, begun with `types`. All rows go through
-    the same loop, each with a seat of its own that is looked at. `rows` says in which of them
-    there is something to do; None means in all. Types may be held.
+    All rows go through the same loop, each with a seat of its own that is looked at. `rows` says in
+    which of them there is something to do; None means in all. Costs are those in rows of these
+    types, or of all types.
     """
     n_rows, n_experts = score.shape
     device = order.device
@@ -230,7 +222,8 @@ def settled(
         others = order.clone()
         others[every, at] = torch.where(adds, order[every, at], -1)
         score.compose(torch.cat([others, guide], dim=1))
-        gains = beyond(score.gains(), charges.costs(others, types))
+        costs = charges.costs(others) if types is None else charges.costs_in(others, types)
+        gains = beyond(score.gains(), costs)
         kept = gains.gather(1, current.clamp(min=0)[:, None])[:, 0]
         best, chosen = gains.masked_fill(binary_codes(others, n_experts), -torch.inf).max(dim=1)
         checks = running & ~adds
@@ -248,13 +241,8 @@ def settled(
         n_active = n_active + joins.long() - drops.long()
         unchanged = torch.where(swaps, 1, n_unchanged + 1)
         n_unchanged = torch.where(joins | drops, 0, torch.where(checks, unchanged, n_unchanged))
-        values = charges.of_types(order)
-        most, suits = values.max(dim=1)
-        turns = (most > values[every, types] + MARGIN) & (not held)
-        types = torch.where(turns, suits, types)
-        n_unchanged = torch.where(turns, 0, n_unchanged)
         seat = seat + (checks & ~drops).long()
-    return order, types
+    return order
 
 
 def pruned(score: HardScore, order: Tensor, rule: PursuitRule) -> Tensor:
@@ -265,8 +253,7 @@ def pruned(score: HardScore, order: Tensor, rule: PursuitRule) -> Tensor:
         current = order[:, slot].clone()
         n_others = (order >= 0).sum(dim=1) - 1
         score.compose(order, without=slot)
-        costs = charges.costs(order, charges.of_types(order).argmax(dim=1))
-        gains = beyond(score.gains(), costs)
+        gains = beyond(score.gains(), charges.costs(order))
         kept = gains.gather(1, current.clamp(min=0)[:, None])[:, 0]
         drop = (current >= 0) & (n_others >= rule.min_active) & (kept <= MARGIN)
         order[:, slot] = torch.where(drop, -1, current)
