@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dynpart.arrays import like, to_numpy
+from dynpart.arrays import is_tensor, like
 from dynpart.encoding import Encoding, log_likelihood
 from dynpart.engines import Engine, Experts, PursuitRule
 from dynpart.prior import CodePrior
@@ -89,9 +89,11 @@ def beside_columns(
     explained = summary.log_likelihood
     active, weight = codes.active(experts.n_experts), codes.weight
     if encoders is not experts:  # codes know how likely rows are to these
-        taken = engine.take(rows, np.arange(n_rows)).to_numpy()
+        taken = engine.take(rows, np.arange(n_rows))
+        taken = taken if is_tensor(taken.values) else taken.to_numpy()
         here = experts.like(taken.values)
-        explained = _total(log_likelihood(taken, to_numpy(active), here), weight)
+        its = like(active, taken.values)
+        explained = _total(log_likelihood(taken, its, here), weight)
     told = _total(prior.log_prob(active), weight)
     return Baseline(
         float((explained + told) / summary.n_rows),

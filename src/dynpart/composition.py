@@ -8,9 +8,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dynpart.arrays import namespace
+from dynpart.arrays import namespace, row_blocks
 
 Array = NDArray[np.float64]
+
+TENSOR_VALUES = 1 << 26
+"""Ranks (rows x experts x variables) that are compared at a time where they are tensors."""
 
 
 def expertise_ranks(log2_expertise: Array) -> NDArray[np.int32]:
@@ -64,13 +67,9 @@ def owners(ranks: NDArray[np.int32], active: NDArray[np.bool_]) -> NDArray[np.in
     xp = namespace(ranks)
     if xp is np:
         return _owners_of_few(ranks, active)
-    best = xp.broadcast_to(xp.full_like(ranks[0], n_experts), (len(active), n_features))
-    owner = xp.zeros_like(best)
-    for k in range(n_experts):
-        wins = active[:, k, None] & (ranks[k] < best)
-        best = xp.where(wins, ranks[k], best)
-        owner = xp.where(wins, k, owner)
-    return owner
+    blocks = row_blocks(len(active), n_experts * n_features, values=TENSOR_VALUES)
+    found = [xp.where(active[some, :, None], ranks, n_experts).argmin(axis=1) for some in blocks]
+    return xp.concatenate(found).int() if found else ranks[:0]
 
 
 def _owners_of_few(ranks: NDArray[np.int32], active: NDArray[np.bool_]) -> NDArray[np.int32]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dynpart.arrays import is_observed, row_blocks, to_numpy
+from dynpart.arrays import as_float64, is_observed, is_tensor, like, namespace, row_blocks, to_numpy
 from dynpart.composition import owners
 from dynpart.encoding import Encoding
 from dynpart.engines import Experts
@@ -33,6 +33,8 @@ SAMPLE = 250
 """Rows that are left out, in all."""
 MOST_VALUES = 5e7
 """Values (rows x variables) that variances are estimated from."""
+TENSOR_VALUES = 1 << 26
+"""Values (rows x experts x variables) that are worked on at a time where rows are tensors."""
 CHOICES: dict[str, tuple[float, ...]] = {
     "common": (1.0, 4.0, 16.0, 64.0, 1e6),
     "data": (0.01, 0.1, 1.0),
@@ -68,7 +70,7 @@ class Widths:
         own = (scatter.squares + self.common * scatter.common) / (scatter.free + self.common)
         variance = scatter.weight * own + self.data * scatter.data
         variance /= scatter.weight + self.data
-        return self.factor * np.clip(variance, self.floor * shared, None, out=variance)
+        return self.factor * namespace(variance).clip(variance, self.floor * shared, None)
 
 
 @dataclass(frozen=True)
@@ -107,12 +109,13 @@ class Scatter:
         data : ndarray of shape (n_features,)
             Variance of the data.
         """
-        weight, free = sums[0], np.clip(sums[0] - 1, 0.0, None)
-        square = _spread(sums, mean) / np.clip(weight, 1.0, None)
-        squares = free * (square * weight / np.clip(free, 1.0, None))
+        xp, weight = namespace(sums), sums[0]
+        free = xp.clip(weight - 1, 0.0, None)
+        square = _spread(sums, mean) / xp.clip(weight, 1.0, None)
+        squares = free * (square * weight / xp.clip(free, 1.0, None))
         all_free = free.sum(axis=0)
-        common = np.where(all_free > 0, squares.sum(axis=0) / np.clip(all_free, 1, None), data)
-        wide = (np.broadcast_to(column, weight.shape) for column in (common, data))
+        common = xp.where(all_free > 0, squares.sum(axis=0) / xp.clip(all_free, 1, None), data)
+        wide = (xp.broadcast_to(column, weight.shape) for column in (common, data))
         return cls(weight, free, squares, *wide)
 
     def at(self, places: NDArray[np.bool_]) -> Scatter:
@@ -122,7 +125,8 @@ class Scatter:
 
 def _spread(sums: Array, mean: Array) -> Array:
     """Sums of (x - mean)^2."""
-    return np.clip(sums[2] - 2 * mean * sums[1] + mean * mean * sums[0], 0.0, None)
+    squares = sums[2] - 2 * mean * sums[1] + mean * mean * sums[0]
+    return namespace(sums).clip(squares, 0.0, None)
 
 
 def separated(task: Task, experts: Experts) -> Experts:
@@ -184,24 +188,25 @@ def with_widths(
     weight = None if codes.weight is None else to_numpy(codes.weight)
     most = max(FEWEST, int(MOST_VALUES / task.n_features))
     [some] = leave_out(weight, n_rows, most, 1, rng)
-    taken = some.taken(task.engine, rows)
-    here = experts.like(np.empty(0))
-    active = to_numpy(codes.active(experts.n_experts))[some.indices]
-    values = taken.to_numpy()
-    sums = _owned_sums(values, active, here)
-    population = to_numpy(task.population)
+    taken = _where_they_are(some.taken(task.engine, rows))
+    here = experts.like(taken.values if is_tensor(taken.values) else np.empty(0))
+    xp, active = namespace(here.eta), like(codes.active(experts.n_experts), here.eta)
+    active = active[like(some.indices, here.eta)]
+    sums = _owned_sums(taken, active, here)
+    population = like(task.population, here.eta)
     data = population[1] - population[0] ** 2
     mean, averages = here.eta[0], _averages(sums, population, epsilon)
     folds = []
-    for fold in leave_out(some.amount, len(values), SAMPLE, FOLDS, rng):
+    for fold in leave_out(some.amount, len(taken), SAMPLE, FOLDS, rng):
         part_rows = fold.taken(task.engine, taken)
-        left_out = part_rows.to_numpy()
-        others = sums - _owned_sums(left_out, active[fold.indices], here)
+        left_out, its = _where_they_are(part_rows), like(fold.indices, here.eta)
+        others = sums - _owned_sums(left_out, active[its], here)
         remaining = mean + _averages(others, population, epsilon) - averages
         square = here.eta[1] - mean**2 + remaining**2
-        judges = replace(here, eta=np.stack([remaining, square])).like(experts.eta)
+        judges = replace(here, eta=xp.stack([remaining, square])).like(experts.eta)
         found = pursue(task.engine, part_rows, encoding.encoders(judges), rule)
-        own = _owned_sums(left_out, to_numpy(found.active(experts.n_experts)), here)
+        chosen = like(found.active(experts.n_experts), here.eta)
+        own = _owned_sums(left_out, chosen, here)
         there = own[0] > 0
         errors = _spread(own, remaining)[there]
         folds.append((Scatter.of(others, remaining, data).at(there), errors, own[0][there]))
@@ -210,11 +215,11 @@ def with_widths(
         total = 0.0
         for scatter, errors, n_owned in folds:
             v = widths.of(scatter, shared)
-            total -= float((errors / v + n_owned * np.log(v)).sum())
+            total -= float((errors / v + n_owned * xp.log(v)).sum())
         return total
 
     widths = _best(worth)
-    eta = np.stack([mean, widths.of(Scatter.of(sums, mean, data), shared) + mean**2])
+    eta = xp.stack([mean, widths.of(Scatter.of(sums, mean, data), shared) + mean**2])
     described = family.separated(widths.floor)
     wide = replace(here, eta=eta).like(experts.eta)
     return replace(wide, family=described)
@@ -234,22 +239,38 @@ def _best(worth: Callable[[Widths], float]) -> Widths:
 
 def _averages(sums: Array, population: Array, epsilon: float) -> Array:
     """Means of what experts own, with a little of the data's (eq. 5)."""
-    return (sums[1] + epsilon * population[0]) / (np.clip(sums[0], 0.0, None) + epsilon)
+    weight = namespace(sums).clip(sums[0], 0.0, None)
+    return (sums[1] + epsilon * population[0]) / (weight + epsilon)
+
+
+def _where_they_are(rows: Any) -> Rows:
+    """Rows held by an engine as arrays in memory: that of a GPU, or the processor's."""
+    return rows if is_tensor(rows.values) else rows.to_numpy()
 
 
 def _owned_sums(rows: Rows, active: NDArray[np.bool_], experts: Experts) -> Array:
     """Rows in which each expert owns each variable, and sums of T(x) over them."""
     n_experts, n_features = experts.log2_expertise.shape
-    sums = np.zeros((3, n_experts * n_features))
-    for block in row_blocks(len(rows), 4 * n_features):
+    xp = namespace(experts.eta)
+    on_tensors = is_tensor(experts.eta)
+    sums = xp.stack([0 * experts.log2_expertise] * 3)
+    everyone = like(np.arange(n_experts), experts.eta)[:, None]
+    block_values = {"values": TENSOR_VALUES} if on_tensors else {}
+    row_size = n_features * (n_experts if on_tensors else 4)
+    for block in row_blocks(len(rows), row_size, **block_values):
         part = rows[block]
         T = experts.family.statistics(part.values)
         seen = is_observed(T[0])
-        weight = np.ones(len(part)) if part.weight is None else part.weight
         owner = owners(experts.ranks, active[block])
+        terms = [as_float64(seen), xp.where(seen, T[0], 0.0), xp.where(seen, T[1], 0.0)]
+        if part.weight is not None:
+            terms = [part.weight[:, None] * term for term in terms]
+        if on_tensors:  # in an order that is fixed, on a GPU too
+            owned = owner[:, None] == everyone
+            sums += xp.stack([xp.where(owned, term[:, None], 0.0).sum(axis=0) for term in terms])
+            continue
         place = (owner * n_features + np.arange(n_features)).ravel()
-        terms = seen, np.where(seen, T[0], 0.0), np.where(seen, T[1], 0.0)
         for s, term in enumerate(terms):
-            told = (weight[:, None] * term).ravel()
-            sums[s] += np.bincount(place, told, minlength=n_experts * n_features)
-    return sums.reshape(3, n_experts, n_features)
+            told = np.bincount(place, term.ravel(), minlength=n_experts * n_features)
+            sums[s] += told.reshape(n_experts, n_features)
+    return sums

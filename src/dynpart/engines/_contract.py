@@ -193,6 +193,11 @@ class PursuitRule:
         return Charges.of(self.cost, self.prior)
 
     @property
+    def one_cost(self) -> bool:
+        """Whether all experts cost the same."""
+        return bool((self.cost == self.cost[0]).all())
+
+    @property
     def tries_experts_alone(self) -> bool:
         """Whether refined codes are compared with the best single expert: if rows have types."""
         return bool(self.n_swaps) and self.min_active == 1 and self.charges.n_types > 1

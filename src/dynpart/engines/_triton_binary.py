@@ -23,6 +23,7 @@ from dynpart.engines._torch_codes import best_start
 from dynpart.engines._triton_codes import rows_by_expert
 from dynpart.engines._triton_refine import (
     REFINE_BLOCK,
+    Scratch,
     can_list,
     change_of_gains,
     entry_layout,
@@ -200,7 +201,7 @@ def hard_kernel(
                     after = tl.load(density + value * plane + its, mask=won, other=0.0)
                     n_won = noted(
                         entries, numbers, size, n_won, won, was, now, value * n_features + d,
-                        before, after, VARIABLE_BITS, RANK_BITS,
+                        before, after, after, False, VARIABLE_BITS, RANK_BITS,
                     )  # fmt: skip
                     tl.store(held_ranks + d, now.to(held_ranks.dtype.element_ty), mask=won)
                     tl.store(held + d, after, mask=won)
@@ -335,9 +336,10 @@ def pursue_hard(x: Tensor, tables: BinaryTables, rule: PursuitRule) -> tuple[Ten
         **entry_layout(n_experts),
     }
     limits = int(rule.min_active), int(rule.max_active), MARGIN
-    n_slots = triton.next_power_of_2(rule.max_active)
-    kept = torch.empty((n_programs, n_slots), dtype=torch.int32, device=device)
-    charges = lane_charges(rule, n_lanes, device) if rule.n_swaps else ()
+    if rule.n_swaps:
+        charges = lane_charges(rule, n_lanes, device)
+        tops = tables.density[:, :-1].amax(dim=1)
+        memory = Scratch.of(n_programs, n_features, rule.max_active, n_lanes, device)
 
     def pursue_from(place: int) -> tuple[Tensor, Tensor]:
         order, log_likelihood = _empty_codes(n_rows, rule, device)
@@ -355,11 +357,11 @@ def pursue_hard(x: Tensor, tables: BinaryTables, rule: PursuitRule) -> tuple[Ten
         if rule.n_swaps:
             gains.copy_(torch.where(cost < torch.inf, gains + cost, -torch.inf))
             refine_kernel[(n_programs,)](
-                x, gains, *charges, *model, scratch[0].view(torch.int32), *lists, kept, order,
-                log_likelihood, n_rows, n_features, n_experts, n_programs, size,
-                int(rule.n_swaps), *limits,
-                FORMULA=False, GAUSSIAN=False, SLOTS=n_slots, JOINT=rule.prior is not None,
-                TYPES=len(charges[0]), **kind | {"BLOCK": REFINE_BLOCK},
+                x, gains, *charges, *model, tops, *memory.parts, order, log_likelihood, n_rows,
+                n_features, n_experts, n_programs, size, int(rule.n_swaps), *limits,
+                FORMULA=False, GAUSSIAN=False, SLOTS=memory.kept.shape[1],
+                JOINT=rule.prior is not None, TYPES=len(charges[0]),
+                **kind | {"BLOCK": REFINE_BLOCK},
             )  # fmt: skip
         return order, log_likelihood
 

@@ -21,7 +21,13 @@ from torch import Tensor
 from dynpart.engines._contract import MARGIN, PursuitRule
 from dynpart.engines._triton_codes import CHUNK as LISTED
 from dynpart.engines._triton_codes import list_kernel
-from dynpart.engines._triton_refine import REFINE_BLOCK, can_list, entry_layout, refine_kernel
+from dynpart.engines._triton_refine import (
+    REFINE_BLOCK,
+    Scratch,
+    can_list,
+    entry_layout,
+    refine_kernel,
+)
 from dynpart.engines._triton_tables import LANES, Tables, lane_charges, lane_cost, log_density
 
 SPLIT = 128
@@ -38,7 +44,7 @@ REFINE_WARPS = 16
 """Warps that refine the code of one row."""
 REFINE_CHUNK = 2048
 """Variables that they look through together."""
-REFINE_BYTES = 1 << 28
+REFINE_BYTES = 1 << 29
 """Scratch memory of all programs that refine codes."""
 NARROW = 30
 """Octaves of expertise within which a product of that many factors can be represented."""
@@ -275,6 +281,29 @@ def total_kernel(
         tl.store(gains + row * n_lanes + lane, total, mask=inside)
 
 
+@triton.jit
+def tops_kernel(
+    x, parameters, tops, n_rows, n_features, n_experts,
+    GAUSSIAN: tl.constexpr, ROWS: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
+    """The largest log-density of each value under any expert but the last one."""
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    d = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
+    inside = d < n_features
+    live = (row < n_rows)[:, None] & inside[None, :]
+    here = row[:, None] * n_features + d[None, :]
+    value = tl.load(x + here, mask=live, other=0).to(tl.float32)
+    plane = n_experts * n_features
+    most = tl.zeros([ROWS, WIDTH], tl.float32) - float("inf")
+    for k in range(n_experts - 1):
+        there = k * n_features + d
+        first = tl.load(parameters + there, mask=inside, other=0.0)[None, :]
+        second = tl.load(parameters + plane + there, mask=inside, other=0.0)[None, :]
+        third = tl.load(parameters + 2 * plane + there, mask=inside, other=0.0)[None, :]
+        most = tl.maximum(most, log_density(value, first, second, third, GAUSSIAN))
+    tl.store(tops + here, most, mask=live)
+
+
 class KernelScore:
     """The score of rows under the hard or the smoothed rule, by kernels.
 
@@ -428,20 +457,24 @@ class KernelScore:
         order = torch.nn.functional.pad(order, pad, value=-1).contiguous()
         log_likelihood = log_likelihood.clone()
         size = 8 * triton.cdiv(n_features, 8)
-        n_programs = max(1, min(n_rows, REFINE_BYTES // (16 * size)))
-        n_slots = triton.next_power_of_2(rule.max_active)
-        scratch = torch.empty((4, n_programs, size), device=device)
-        kept = torch.empty((n_programs, n_slots), dtype=torch.int32, device=device)
+        n_programs = max(1, min(n_rows, REFINE_BYTES // (32 * size)))
+        memory = Scratch.of(n_programs, n_features, rule.max_active, n_lanes, device)
+        tops = torch.empty(x.shape, dtype=torch.float32, device=device)
+        rows, width = 4, 256
+        tops_kernel[(triton.cdiv(n_rows, rows), triton.cdiv(n_features, width))](
+            x, tables.parameters, tops, n_rows, n_features, n_experts,
+            GAUSSIAN=tables.gaussian, ROWS=rows, WIDTH=width,
+        )  # fmt: skip
         # Which variables are agreed on is asked of tables alone; the ranks stand in for it here.
         refine_kernel[(n_programs,)](
             x, gains, *charges, tables.parameters, tables.ranks, tables.ranks,
-            tables.parameters_by_variable, tables.ranks_by_variable, scratch[0].view(torch.int32),
-            scratch[1].view(torch.uint32), scratch[2:], kept, order, log_likelihood,
+            tables.parameters_by_variable, tables.ranks_by_variable, tops, *memory.parts, order,
+            log_likelihood,
             n_rows, n_features, n_experts, n_programs, size, int(rule.n_swaps),
             int(rule.min_active), rule.max_active, MARGIN,
             FORMULA=True, GAUSSIAN=tables.gaussian, CHUNK=REFINE_CHUNK, LANES=n_lanes,
-            BLOCK=REFINE_BLOCK * REFINE_WARPS, SLOTS=n_slots, JOINT=rule.prior is not None,
-            TYPES=len(charges[0]), num_warps=REFINE_WARPS,
+            BLOCK=REFINE_BLOCK * REFINE_WARPS, SLOTS=memory.kept.shape[1],
+            JOINT=rule.prior is not None, TYPES=len(charges[0]), num_warps=REFINE_WARPS,
             **entry_layout(n_experts),
         )  # fmt: skip
         return order, log_likelihood

@@ -8,8 +8,13 @@ ranks, and read a few at a time with all experts.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
+import torch
 import triton
 import triton.language as tl
+from torch import Tensor
 
 from dynpart.engines._contract import NEARLY
 from dynpart.engines._triton_tables import log_density
@@ -47,17 +52,70 @@ def entry_layout(n_experts: int) -> dict[str, int]:
     return {"VARIABLE_BITS": ENTRY_BITS - 2 * rank_bits, "RANK_BITS": rank_bits}
 
 
+@dataclass(frozen=True, eq=False)
+class Scratch:
+    """Memory of the programs that refine codes, a row each.
+
+    Attributes
+    ----------
+    holders : Tensor of shape (n_programs, size), int32
+        Owners and heirs of variables.
+    entries : Tensor of shape (n_programs, 2, size), uint32
+    numbers : Tensor of shape (n_programs, 5, size), float32
+        Two lists of variables, of three and two numbers for each.
+    kept : Tensor of shape (n_programs, n_slots), int32
+        A code.
+    flags : Tensor of shape (n_programs, n_lanes), int8
+        Which experts are active.
+    """
+
+    holders: Tensor
+    entries: Tensor
+    numbers: Tensor
+    kept: Tensor
+    flags: Tensor
+
+    @classmethod
+    def of(
+        cls, n_programs: int, n_features: int, n_slots: int, n_lanes: int, device: Any
+    ) -> Scratch:
+        """For so many programs, with codes of so many slots."""
+        size = 8 * triton.cdiv(n_features, 8)
+
+        def new(*shape: int, dtype: torch.dtype) -> Tensor:
+            return torch.empty((n_programs, *shape), dtype=dtype, device=device)
+
+        return cls(
+            new(size, dtype=torch.int32),
+            new(2, size, dtype=torch.uint32),
+            new(5, size, dtype=torch.float32),
+            new(triton.next_power_of_2(n_slots), dtype=torch.int32),
+            new(n_lanes, dtype=torch.int8),
+        )
+
+    @property
+    def parts(self) -> tuple[Tensor, ...]:
+        """As `refine_kernel` takes them."""
+        return self.holders, self.entries, self.numbers, self.kept, self.flags
+
+
 @triton.jit
 def noted(
-    entries, numbers, size, n_listed, listed, was, now, name, before, after,
-    VARIABLE_BITS: tl.constexpr, RANK_BITS: tl.constexpr,
+    entries, numbers, size, n_listed, listed, was, now, name, before, after, most,
+    BOUNDED: tl.constexpr, VARIABLE_BITS: tl.constexpr, RANK_BITS: tl.constexpr,
 ):  # fmt: skip
-    """Note variables that pass from an owner to a better one; returns how many are listed then."""
+    """Note variables that pass from an owner to a better one; returns how many are listed then.
+
+    BOUNDED: `most`, the largest log-density that any expert gives, is noted too, beyond the first
+    owner's.
+    """
     place = n_listed + tl.cumsum(listed.to(tl.int32), axis=0) - 1
     entry = (was << (VARIABLE_BITS + RANK_BITS)) | (now << VARIABLE_BITS) | name.to(tl.uint32)
     tl.store(entries + place, entry, mask=listed)
     tl.store(numbers + place, before, mask=listed)
     tl.store(numbers + size + place, before - after, mask=listed)
+    if BOUNDED:
+        tl.store(numbers + 2 * size + place, most - before, mask=listed)
     return n_listed + tl.sum(listed.to(tl.int32), axis=0)
 
 
@@ -105,6 +163,40 @@ def change_of_gains(
 
 
 @triton.jit
+def sort_out(entries, numbers, chosen, amounts, size, n_listed, enough, CHUNK: tl.constexpr):
+    """Copy a list with bounds: first variables with a bound of more than `enough`, then the others.
+
+    Returns how many come first, and the sum of the bounds of the others.
+    """
+    part = tl.arange(0, CHUNK)
+    n_large = 0
+    rest = tl.zeros([CHUNK], tl.float64)
+    tl.debug_barrier()
+    for start in range(0, n_listed, CHUNK):
+        inside = start + part < n_listed
+        bound = tl.load(numbers + 2 * size + start + part, mask=inside, other=0.0)
+        large = inside & (bound > enough)
+        n_large += tl.sum(large.to(tl.int32), axis=0)
+        rest += tl.where(inside & (bound <= enough), tl.maximum(bound, 0.0), 0.0).to(tl.float64)
+    n_first = 0
+    n_last = n_large
+    for start in range(0, n_listed, CHUNK):
+        j = start + part
+        inside = j < n_listed
+        bound = tl.load(numbers + 2 * size + j, mask=inside, other=0.0)
+        large, small = inside & (bound > enough), inside & (bound <= enough)
+        first = n_first + tl.cumsum(large.to(tl.int32), axis=0) - 1
+        place = tl.where(large, first, n_last + tl.cumsum(small.to(tl.int32), axis=0) - 1)
+        tl.store(chosen + place, tl.load(entries + j, mask=inside, other=0), mask=inside)
+        tl.store(amounts + place, tl.load(numbers + j, mask=inside, other=0.0), mask=inside)
+        lead = tl.load(numbers + size + j, mask=inside, other=0.0)
+        tl.store(amounts + size + place, lead, mask=inside)
+        n_first += tl.sum(large.to(tl.int32), axis=0)
+        n_last += tl.sum(small.to(tl.int32), axis=0)
+    return n_large, tl.sum(rest, axis=0)
+
+
+@triton.jit
 def opinion(
     planes, value, k, d, wanted, n_features, plane, FORMULA: tl.constexpr, GAUSSIAN: tl.constexpr
 ):
@@ -139,11 +231,32 @@ def name_of(value, d, n_features, FORMULA: tl.constexpr):
 
 
 @triton.jit
+def two_best(
+    codes, n_active, background, ranks, d, inside, n_features, n_experts, CHUNK: tl.constexpr
+):
+    """The best (owner) and second best (heir) of the active experts for some variables."""
+    owner = tl.zeros([CHUNK], tl.int32) + n_experts
+    best, second, heir = owner, owner, owner
+    for slot in range(n_active + 1):
+        k = background
+        if slot < n_active:
+            k = tl.load(codes + slot)
+        if k >= 0:
+            rank = tl.load(ranks + k * n_features + d, mask=inside, other=0).to(tl.int32)
+            first, next_best = rank < best, rank < second
+            heir = tl.where(first, owner, tl.where(next_best, k, heir))
+            second = tl.where(first, best, tl.where(next_best, rank, second))
+            owner = tl.where(first, k, owner)
+            best = tl.minimum(rank, best)
+    return owner, heir
+
+
+@triton.jit
 def find_holders(
     mine, codes, n_active, background, ranks, agreed, holders, n_features, n_experts,
     FORMULA: tl.constexpr, CHUNK: tl.constexpr,
 ):  # fmt: skip
-    """The best (owner) and second best (heir) of the active experts for every variable.
+    """Owner and heir of every variable.
 
     The background expert is one of them, unless it is -1. Nobody is number n_experts; variables on
     which all experts agree are left to the number after.
@@ -153,24 +266,50 @@ def find_holders(
     for start in range(0, n_features, CHUNK):
         d = start + part
         inside = d < n_features
-        owner = tl.zeros([CHUNK], tl.int32) + n_experts
-        best, second, heir = owner, owner, owner
-        for slot in range(n_active + 1):
-            k = background
-            if slot < n_active:
-                k = tl.load(codes + slot)
-            if k >= 0:
-                rank = tl.load(ranks + k * n_features + d, mask=inside, other=0).to(tl.int32)
-                first, next_best = rank < best, rank < second
-                heir = tl.where(first, owner, tl.where(next_best, k, heir))
-                second = tl.where(first, best, tl.where(next_best, rank, second))
-                owner = tl.where(first, k, owner)
-                best = tl.minimum(rank, best)
+        owner, heir = two_best(
+            codes, n_active, background, ranks, d, inside, n_features, n_experts, CHUNK
+        )
         if not FORMULA:
             value = tl.load(mine + d, mask=inside, other=0).to(tl.int32)
             same = tl.load(agreed + value * n_features + d, mask=inside, other=0) > 0
             owner = tl.where(same, n_experts + 1, owner)
         tl.store(holders + d, owner | (heir << 16), mask=inside)
+    tl.debug_barrier()
+
+
+@triton.jit
+def change_holders(
+    codes, n_active, background, out, joins, ranks, holders, n_features, n_experts,
+    CHUNK: tl.constexpr,
+):  # fmt: skip
+    """Bring the holders up to date after `out` has left or `joins` has come, -1 for none.
+
+    Only variables that `out` held need a look at all active experts.
+    """
+    part = tl.arange(0, CHUNK)
+    tl.debug_barrier()
+    for start in range(0, n_features, CHUNK):
+        d = start + part
+        inside = d < n_features
+        held = tl.load(holders + d, mask=inside, other=n_experts + 1)
+        owner, heir = held & 0xFFFF, held >> 16
+        shared = inside & (owner <= n_experts)
+        lost = shared & ((owner == out) | (heir == out))
+        if tl.max(lost.to(tl.int32), axis=0) > 0:
+            owner, heir = two_best(
+                codes, n_active, background, ranks, d, inside, n_features, n_experts, CHUNK
+            )
+            tl.store(holders + d, owner | (heir << 16), mask=shared)
+        elif joins >= 0:
+            rank = tl.load(ranks + joins * n_features + d, mask=shared, other=0).to(tl.int32)
+            led, followed = shared & (owner < n_experts), shared & (heir < n_experts)
+            best = tl.load(ranks + owner * n_features + d, mask=led, other=0).to(tl.int32)
+            second = tl.load(ranks + heir * n_features + d, mask=followed, other=0).to(tl.int32)
+            first = rank < tl.where(led, best, n_experts)
+            next_best = rank < tl.where(followed, second, n_experts)
+            heir = tl.where(first, owner, tl.where(next_best, joins, heir))
+            owner = tl.where(first, joins, owner)
+            tl.store(holders + d, owner | (heir << 16), mask=shared)
     tl.debug_barrier()
 
 
@@ -191,31 +330,48 @@ def saved_by(k, kind, parent, bond, LANES: tl.constexpr):
 
 
 @triton.jit
-def costs_of(codes, n_active, kind, cost, parent, bond, JOINT: tl.constexpr, LANES: tl.constexpr):
+def mark_active(codes, n_active, flags, SLOTS: tl.constexpr, LANES: tl.constexpr):
+    """Flags of the active experts, by number."""
+    slots, lane = tl.arange(0, SLOTS), tl.arange(0, LANES)
+    tl.debug_barrier()
+    tl.store(flags + lane, (0 * lane).to(tl.int8))
+    tl.debug_barrier()
+    k = tl.load(codes + slots, mask=slots < n_active, other=0)
+    tl.store(flags + k, (0 * k + 1).to(tl.int8), mask=slots < n_active)
+    tl.debug_barrier()
+
+
+@triton.jit
+def costs_of(
+    codes, n_active, flags, kind, cost, parent, bond, JOINT: tl.constexpr, LANES: tl.constexpr
+):
     """What it costs each expert to enter a code, or to stay in it, in rows of this type."""
-    costs = tl.load(cost + kind * LANES + tl.arange(0, LANES))
+    lane, here = tl.arange(0, LANES), kind * LANES
+    costs = tl.load(cost + here + lane)
     if JOINT:
+        above = tl.load(parent + here + lane)
+        costs -= tl.where(tl.load(flags + above) > 0, tl.load(bond + here + lane), 0.0)
         for slot in range(n_active):
-            costs -= saved_by(tl.load(codes + slot), kind, parent, bond, LANES)
+            k = tl.load(codes + slot)
+            its = tl.load(bond + here + k)
+            costs -= tl.where(lane == tl.load(parent + here + k), its, 0.0)
     return costs
 
 
 @triton.jit
 def values_of(
-    codes, n_active, constant, cost, parent, bond,
+    codes, n_active, flags, constant, cost, parent, bond,
     JOINT: tl.constexpr, TYPES: tl.constexpr, LANES: tl.constexpr,
 ):  # fmt: skip
     """What the objective has of a code beyond log P(x | h), in each type."""
     kinds = tl.arange(0, TYPES)
     value = tl.load(constant + kinds)
     for slot in range(n_active):
-        k = tl.load(codes + slot)
-        value -= tl.load(cost + kinds * LANES + k)
+        here = kinds * LANES + tl.load(codes + slot)
+        value -= tl.load(cost + here)
         if JOINT:
-            above = tl.load(parent + kinds * LANES + k)
-            both = tl.load(bond + kinds * LANES + k)
-            for other in range(n_active):
-                value += tl.where(above == tl.load(codes + other), both, 0.0)
+            above = tl.load(parent + here)
+            value += tl.where(tl.load(flags + above) > 0, tl.load(bond + here), 0.0)
     return value
 
 
@@ -265,7 +421,7 @@ def put_weakest_first(
 @triton.jit
 def refine_kernel(
     x, gains, constant, cost, parent, bond, density, ranks, agreed, by_variable,
-    ranks_by_variable, holders, entries, numbers, kept, order, log_likelihood,
+    ranks_by_variable, tops, holders, entries, numbers, kept, flags, order, log_likelihood,
     n_rows, n_features, n_experts, n_programs, size, n_swaps, min_active, max_active, margin,
     FORMULA: tl.constexpr, GAUSSIAN: tl.constexpr, CHUNK: tl.constexpr, LANES: tl.constexpr,
     BLOCK: tl.constexpr, SLOTS: tl.constexpr, JOINT: tl.constexpr, TYPES: tl.constexpr,
@@ -280,8 +436,12 @@ def refine_kernel(
     Without an expert the variables it owns, and no others, fall to their heirs: the gains of all
     experts, which are known over the whole code, change by these alone. Log-densities are looked up
     in tables of both values of a binary variable (`density`, `by_variable`), or computed by the
-    FORMULA of the family from parameters in the same place. `gains` holds the gains over the codes.
-    `kept` has room for a code of every program's row.
+    FORMULA of the family from parameters in the same place. `tops` are the largest log-densities of
+    the values of a variable under any expert, by value, or by row and variable with a FORMULA.
+    `gains` holds the gains over the codes; see `Scratch` for the rest.
+
+    An expert stays if nobody can replace it. Without it, a variable adds no more to a gain than its
+    top exceeds what the heir thinks; variables where that is little are counted with this bound.
 
     What a code is charged for (`constant` and so on, see `Charges`) depends on the type of the row,
     which is that under which the code costs least. A code that has settled settles once more as if
@@ -291,9 +451,11 @@ def refine_kernel(
     lane, part, slots = tl.arange(0, LANES), tl.arange(0, CHUNK), tl.arange(0, SLOTS)
     kinds = tl.arange(0, TYPES)
     holders += program * size
-    entries += program * size
-    numbers += program * 2 * size
+    entries += program * 2 * size
+    numbers += program.to(tl.int64) * 5 * size
+    chosen, amounts = entries + size, numbers + 3 * size
     kept += program * SLOTS
+    flags += program * LANES
     plane = n_experts * n_features
     background = n_experts - 1
     for row in range(program, n_rows, n_programs):
@@ -303,9 +465,11 @@ def refine_kernel(
         tl.store(kept + slots, greedy)
         n_greedy = tl.sum((greedy >= 0).to(tl.int32), axis=0)
         n_active = n_greedy
-        suits = values_of(codes, n_active, constant, cost, parent, bond, JOINT, TYPES, LANES)
+        if JOINT:
+            mark_active(codes, n_active, flags, SLOTS, LANES)
+        suits = values_of(codes, n_active, flags, constant, cost, parent, bond, JOINT, TYPES, LANES)
         most_value, kind = tl.max(suits, axis=0, return_indices=True)
-        costs = costs_of(codes, n_active, kind, cost, parent, bond, JOINT, LANES)
+        costs = costs_of(codes, n_active, flags, kind, cost, parent, bond, JOINT, LANES)
         greedy_worth = tl.load(log_likelihood + row) + most_value
         gain = tl.load(gains + row * LANES + lane)
         fresh = 1
@@ -339,7 +503,7 @@ def refine_kernel(
                     n_listed = noted(
                         entries, numbers, size, n_listed, known, was.to(tl.uint32),
                         (0 * was).to(tl.uint32), name_of(value, d, n_features, FORMULA), its, its,
-                        VARIABLE_BITS, RANK_BITS,
+                        its, False, VARIABLE_BITS, RANK_BITS,
                     )  # fmt: skip
                 gain = -change_of_gains(
                     mine, entries, numbers, size, n_listed, by_variable, ranks_by_variable,
@@ -390,22 +554,48 @@ def refine_kernel(
                             density, value, heir, d, left, n_features, plane, FORMULA, GAUSSIAN
                         )
                         earned += tl.where(owned, after - before, 0.0).to(tl.float64)
+                        plane_of_tops = row if FORMULA else value
+                        top = tl.load(tops + plane_of_tops * n_features + d, mask=owned, other=0.0)
                         n_owned = noted(
                             entries, numbers, size, n_owned, owned, was, now.to(tl.uint32),
-                            name_of(value, d, n_features, FORMULA), before, after,
-                            VARIABLE_BITS, RANK_BITS,
+                            name_of(value, d, n_features, FORMULA), before, after, top,
+                            True, VARIABLE_BITS, RANK_BITS,
                         )  # fmt: skip
-                without = gain - change_of_gains(
-                    mine, entries, numbers, size, n_owned, by_variable, ranks_by_variable,
-                    n_features, FORMULA, GAUSSIAN, LANES, BLOCK, VARIABLE_BITS, RANK_BITS,
-                )  # fmt: skip
-                if action == CHECK:
-                    own = tl.sum(earned, axis=0)
-                    without = tl.where(lane == out, own, without)
-                    own -= number(costs, out, lane)
-                    alone = costs
-                    if JOINT:
-                        alone = costs + saved_by(out, kind, parent, bond, LANES)
+                earns = tl.sum(earned, axis=0)
+                own = earns - number(costs, out, lane)
+                ahead = own - tl.max(gain - costs, axis=0)
+                has_heirs = (n_active > 1) | (guide >= 0)
+                bounded = has_heirs & (action == CHECK) & (n_owned > 0)
+                bounded = bounded & (ahead > 0) & (own > margin)
+                enough = tl.where(bounded, ahead / tl.maximum(n_owned, 1), -float("inf"))
+                n_large, rest = sort_out(
+                    entries, numbers, chosen, amounts, size, n_owned, enough.to(tl.float32), CHUNK
+                )
+                alone = costs
+                if JOINT:
+                    alone = costs + saved_by(out, kind, parent, bond, LANES)
+                without = gain
+                stays = 0
+                part_of_list = 0
+                while part_of_list < 2:
+                    begin = tl.where(part_of_list == 0, 0, n_large)
+                    end = tl.where(part_of_list == 0, n_large, n_owned)
+                    without -= change_of_gains(
+                        mine, chosen + begin, amounts + begin, size, end - begin, by_variable,
+                        ranks_by_variable, n_features, FORMULA, GAUSSIAN, LANES, BLOCK,
+                        VARIABLE_BITS, RANK_BITS,
+                    )  # fmt: skip
+                    part_of_list += 1
+                    most = tl.max(without - alone, axis=0) + rest
+                    if bounded & (part_of_list == 1) & (most <= own + margin):
+                        stays += 1
+                    if (stays > 0) | (end == n_owned):
+                        part_of_list = 2
+                if stays > 0:
+                    n_unchanged += 1
+                    seat += 1
+                elif action == CHECK:
+                    without = tl.where(lane == out, earns, without)
                     best, k = tl.max(without - alone, axis=0, return_indices=True)
                     if (n_active > min_active) & (best <= margin):
                         # The last expert moves to the free seat, and is looked at next.
@@ -453,8 +643,8 @@ def refine_kernel(
                     )  # fmt: skip
                     n_won = noted(
                         entries, numbers, size, n_won, won, was, now,
-                        name_of(value, d, n_features, FORMULA), before, after,
-                        VARIABLE_BITS, RANK_BITS,
+                        name_of(value, d, n_features, FORMULA), before, after, after,
+                        False, VARIABLE_BITS, RANK_BITS,
                     )  # fmt: skip
                 gain += change_of_gains(
                     mine, entries, numbers, size, n_won, by_variable, ranks_by_variable,
@@ -464,21 +654,20 @@ def refine_kernel(
             if JOINT:
                 recoded = (changed > 0) & (out != background) & (joins != background)
                 if recoded:
-                    tl.debug_barrier()
+                    mark_active(codes, n_active, flags, SLOTS, LANES)
                     suits = values_of(
-                        codes, n_active, constant, cost, parent, bond, JOINT, TYPES, LANES
+                        codes, n_active, flags, constant, cost, parent, bond, JOINT, TYPES, LANES
                     )
                     most_value, suited = tl.max(suits, axis=0, return_indices=True)
                     better = most_value > number(suits, kind, kinds) + margin
                     if better & (search != AS_ANOTHER_TYPE):
                         kind = suited
                         n_unchanged = 0
-                    costs = costs_of(codes, n_active, kind, cost, parent, bond, JOINT, LANES)
+                    costs = costs_of(codes, n_active, flags, kind, cost, parent, bond, JOINT, LANES)
             if changed > 0:
-                find_holders(
-                    mine, codes, n_active, guide, ranks, agreed, holders, n_features, n_experts,
-                    FORMULA, CHUNK,
-                )  # fmt: skip
+                change_holders(
+                    codes, n_active, guide, out, joins, ranks, holders, n_features, n_experts, CHUNK
+                )
             if action == BACKGROUND_JOINS:
                 put_weakest_first(
                     mine, codes, costs, density, n_active, n_left, margin, holders, n_features,
@@ -511,7 +700,7 @@ def refine_kernel(
                 total = tl.sum(sums, axis=0)
                 if not JOINT:
                     suits = values_of(
-                        codes, n_active, constant, cost, parent, bond, JOINT, TYPES, LANES
+                        codes, n_active, flags, constant, cost, parent, bond, JOINT, TYPES, LANES
                     )
                 found = total + number(suits, kind, kinds)
                 again = 0
@@ -525,8 +714,10 @@ def refine_kernel(
                         n_experts, FORMULA, CHUNK,
                     )  # fmt: skip
                     fresh = 0
+                    if JOINT:
+                        mark_active(codes, n_active, flags, SLOTS, LANES)
                     suits = values_of(
-                        codes, n_active, constant, cost, parent, bond, JOINT, TYPES, LANES
+                        codes, n_active, flags, constant, cost, parent, bond, JOINT, TYPES, LANES
                     )
                     kind = tl.argmax(suits, axis=0)
                     again = 1
@@ -557,7 +748,7 @@ def refine_kernel(
                 action = 0 + STOP
                 if again > 0:
                     tl.debug_barrier()
-                    costs = costs_of(codes, n_active, kind, cost, parent, bond, JOINT, LANES)
+                    costs = costs_of(codes, n_active, flags, kind, cost, parent, bond, JOINT, LANES)
                     seat = 0
                     n_unchanged = 0
                     n_left = n_swaps * n_active - 1

@@ -281,7 +281,10 @@ def lane_cost(rule: PursuitRule, n_lanes: int, device: Any) -> Tensor:
     """Costs of all lanes; those that only fill up, and the background's, can never be paid."""
     cost = torch.full((n_lanes,), torch.inf, dtype=torch.float64, device=device)
     payable = rule.cost
-    cost[: len(payable)] = torch.as_tensor(payable) if payable.any() else 0.0
+    if rule.one_cost:  # perhaps recorded, when nothing can be brought to the device
+        cost[: len(payable)] = float(payable[0])
+    else:
+        cost[: len(payable)] = torch.as_tensor(payable)
     return cost
 
 

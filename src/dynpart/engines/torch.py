@@ -126,7 +126,7 @@ class TorchEngine:
         binary = _triton_binary.can_hold(experts, rule)
         short = binary or rule.max_active <= MOST_STEPS
         refined = rule.n_swaps and (not binary or rule.prior is not None)
-        asks = rule.n_starts > 1 or refined or rule.prune or rule.cost.any()
+        asks = rule.n_starts > 1 or refined or rule.prune or not rule.one_cost
         if asks or not short or n_rows * rule.max_active >= MANY_SLOTS:
             return fold
         return Recording(fold)

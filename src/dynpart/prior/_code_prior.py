@@ -130,6 +130,12 @@ class CodePrior:
 
     # ---------------------------------------------------------------- scores
 
+    def knowing(self, constant: Any, single: Any, pair: Any) -> CodePrior:
+        """The same prior, whose `coefficients` were found along with it."""
+        found = CodePrior(self.log_weight, self.parent, self.log_table)
+        vars(found)["coefficients"] = constant, single, pair
+        return found
+
     @cached_property
     def coefficients(self) -> tuple[Array, Array, Array]:
         """Log w_c + log P_c(h) as a polynomial in the bits.

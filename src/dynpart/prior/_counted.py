@@ -32,6 +32,10 @@ NEGLIGIBLE = 1e-3
 """Share of a row in a type below which the row adds nothing to the type's sums of pairs."""
 LEAST_SHARE = -12.0
 """Nats below a code's likeliest type from which on a type gets nothing of its rows."""
+EDGE_PRICE = 2.0
+"""Nats an edge must gain over the rows of its type, where rows held back judge the result."""
+TINY = 1e-300
+"""Probability of types that were given up, so that it has a logarithm."""
 ALWAYS = 1 - 1e-12
 """How likely a single expert is to be active: no code is empty, so there is nothing to learn."""
 
@@ -126,6 +130,38 @@ class Counted(ABC):
     def _of_counts(self, counts: Any) -> Self:
         return replace(self, codes=self.codes[counts > 0], counts=counts[counts > 0])
 
+    def em(
+        self,
+        prior: CodePrior,
+        n_iter: int,
+        *,
+        linked: bool,
+        edges: bool,
+        price: float = EDGE_PRICE,
+    ) -> CodePrior:
+        """So many iterations of EM; types without rows are left out.
+
+        Parameters
+        ----------
+        prior : CodePrior
+            To begin with.
+        n_iter : int
+        linked : bool
+            Whether this prior has edges.
+        edges : bool
+            Whether the one that is found may have some: trees of the strongest dependences.
+        price : float
+            Nats that an edge must gain over all rows of its type.
+        """
+        for _ in range(n_iter):
+            types = self.shared_out(prior, linked=linked)
+            prior = mixture(types, self.frequencies)
+            if edges:
+                parts = self.forests(types, prior.log_table, price)
+                prior = CodePrior(prior.log_weight, *parts)
+            linked = edges
+        return self.without_empty(prior)
+
     @abstractmethod
     def shared_out(self, prior: CodePrior, *, linked: bool) -> Types:
         """The rows of each type under the prior; types with less than a row are given up.
@@ -162,6 +198,21 @@ class Counted(ABC):
     @abstractmethod
     def without_empty(self, prior: CodePrior) -> CodePrior:
         """The prior without the types that were given up."""
+
+
+def mixture(types: Types, overall: Any) -> CodePrior:
+    """Types whose experts are active independently of each other.
+
+    Parameters
+    ----------
+    types : Types
+    overall : array of shape (n_experts,)
+        Frequencies towards which those of types are shrunk.
+    """
+    xp = namespace(overall)
+    p = (types.active + SHRINKAGE * overall) / (types.n_rows + SHRINKAGE)[:, None]
+    weight = xp.clip(types.n_rows / types.n_rows.sum(), TINY, None)
+    return CodePrior.mixture(xp.log(weight), p)
 
 
 def n_pairs(n_experts: int) -> int:

@@ -18,6 +18,7 @@ from dynpart.prior._counted import (
     LEAST_SHARE,
     NEGLIGIBLE,
     SHRINKAGE,
+    TINY,
     Counted,
     Types,
     place_of_pair,
@@ -30,8 +31,6 @@ FEW_TYPES = 8
 """Types whose forests a thread grows at a time."""
 TERMS_OF_PAIR = 8
 """How much longer it takes to look at an edge than at a term of a pursuit."""
-TINY = 1e-300
-"""Probability of types that were given up, so that it has a logarithm."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,6 +148,8 @@ class DenseCodes(Counted):
     def without_empty(self, prior: CodePrior) -> CodePrior:
         """The prior without the types that were given up."""
         kept = prior.log_weight > np.log(TINY) / 2
+        if kept.all():
+            return prior
         return CodePrior(prior.log_weight[kept], prior.parent[kept], prior.log_table[kept])
 
 

@@ -8,14 +8,15 @@ and the tree of the strongest dependences (Chow & Liu 1968; mixtures: Meila & Jo
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
 from dynpart.arrays import is_remote, like, namespace, to_numpy
 from dynpart.prior._code_prior import CodePrior
-from dynpart.prior._counted import NEGLIGIBLE, SHRINKAGE, Counted, Types
-from dynpart.prior._dense import TINY, DenseCodes
+from dynpart.prior._counted import NEGLIGIBLE, Counted
+from dynpart.prior._dense import DenseCodes
 from dynpart.prior._lists import ListedCodes
 
 MOST_TYPES = 128
@@ -32,8 +33,6 @@ LAST_ITERATIONS = 5
 """EM iterations of the chosen prior on all codes."""
 MOST_DENSE = 512
 """Experts up to which products of matrices on a GPU are quicker than lists on the host."""
-EDGE_PRICE = 2.0
-"""Nats an edge must gain over the rows of its type, where rows held back judge the result."""
 
 
 def fit_prior(codes: Any, weight: Any = None, most_types: int = MOST_TYPES) -> CodePrior:
@@ -101,8 +100,17 @@ def independent_prior(codes: Any, weight: Any = None) -> CodePrior:
 def count(codes: Any, weight: Any = None) -> Counted:
     """Distinct codes and their counts, to be worked on where the codes are."""
     if is_remote(codes) and codes.shape[1] <= MOST_DENSE:
-        return DenseCodes.of(codes, weight)
+        return _by_matrices(codes).of(codes, weight)
     return ListedCodes.of(to_numpy(codes), weight)
+
+
+def _by_matrices(codes: Any) -> type[DenseCodes]:
+    """Who works on codes that are on a GPU: kernels, where they can be compiled."""
+    if codes.device.type != "cuda" or find_spec("triton") is None:
+        return DenseCodes
+    from dynpart.prior._triton_em import KernelCodes
+
+    return KernelCodes
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +132,7 @@ def _careful_forest(counted: Counted) -> _Candidate:
         return alone
     # An edge tells a number more, and the best of so many pairs looks good by chance.
     price = np.log(n_experts * (n_experts - 1) / 2) + 0.5 * np.log(1 + counted.n_rows)
-    return _Candidate(_forest(counted, counted.shared_out(alone.prior, linked=False), price), True)
+    return _Candidate(counted.em(alone.prior, 1, linked=False, edges=True, price=price), True)
 
 
 def _best_candidate(train: Counted, test: Counted, most_types: int) -> tuple[_Candidate, float]:
@@ -155,37 +163,9 @@ def _refitted(found: _Candidate, counted: Counted) -> _Candidate:
 
 
 def _em(begun: _Candidate, counted: Counted, n_iter: int, *, edges: bool) -> _Candidate:
-    """So many iterations of EM; types without rows are left out."""
-    prior, linked = begun.prior, begun.edges
-    for _ in range(n_iter):
-        types = counted.shared_out(prior, linked=linked)
-        prior = _forest(counted, types) if edges else _mixture(types, counted.frequencies)
-        linked = edges
-    return _Candidate(counted.without_empty(prior), edges)
-
-
-def _mixture(types: Types, overall: Any) -> CodePrior:
-    """Types whose experts are active independently of each other.
-
-    Parameters
-    ----------
-    types : Types
-    overall : array of shape (n_experts,)
-        Frequencies towards which those of types are shrunk.
-    """
-    xp = namespace(overall)
-    p = (types.active + SHRINKAGE * overall) / (types.n_rows + SHRINKAGE)[:, None]
-    weight = xp.clip(types.n_rows / types.n_rows.sum(), TINY, None)
-    return CodePrior.mixture(xp.log(weight), p)
-
-
-def _forest(counted: Counted, types: Types, price: float = EDGE_PRICE) -> CodePrior:
-    """Types in each of which the strongest dependences form trees; see `_mixture`.
-
-    An edge stands if it gains more than its price, in nats over all rows of the type.
-    """
-    plain = _mixture(types, counted.frequencies)
-    return CodePrior(plain.log_weight, *counted.forests(types, plain.log_table, price))
+    """So many iterations of EM, begun with a candidate."""
+    prior = counted.em(begun.prior, n_iter, linked=begun.edges, edges=edges)
+    return _Candidate(prior, edges)
 
 
 def _with_more_types(

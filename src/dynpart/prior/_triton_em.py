@@ -1,0 +1,362 @@
+"""Kernels of EM over codes: an iteration in three or four launches, and nothing asked of the GPU.
+
+A code is the list of its active experts, as in compiled code on the host, and types are side by
+side. Rows in which both experts of a pair are active are counted in integers, a small fraction of a
+row each: such sums are the same in any order, so runs are bitwise reproducible.
+"""
+
+# mypy: allow-untyped-defs, allow-incomplete-defs, disable-error-code="unreachable"
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from dynpart.prior._code_prior import ROOT, CodePrior
+from dynpart.prior._counted import EDGE_PRICE, LEAST_SHARE, NEGLIGIBLE, SHRINKAGE, TINY, n_pairs
+from dynpart.prior._dense import DenseCodes
+
+SHARES = tl.constexpr(0)
+LOG_PROBABILITIES = tl.constexpr(1)
+LIKELIEST = tl.constexpr(2)
+"""What is made of the scores of codes in types."""
+TILE = 256
+"""Scores (codes x types) of a program."""
+SLOTS = 32
+"""Experts of a code whose pairs with another one are counted together."""
+INTEGER_BITS = 61
+"""All rows together are less than two to this in the integers that count pairs."""
+LEAST = tl.constexpr(LEAST_SHARE)
+LITTLE = tl.constexpr(NEGLIGIBLE)
+SHRUNK = tl.constexpr(SHRINKAGE)
+SMALLEST = tl.constexpr(TINY)
+
+
+@triton.jit
+def list_kernel(codes, members, sizes, n_experts, LANES: tl.constexpr):
+    """List the active experts of a code, ascending."""
+    i, k = tl.program_id(0), tl.arange(0, LANES)
+    active = tl.load(codes + i * (n_experts + 1) + k, mask=k < n_experts, other=0).to(tl.int32)
+    place = tl.cumsum(active, axis=0) - 1
+    tl.store(members + i * n_experts + place, k.to(tl.int16), mask=active > 0)
+    tl.store(sizes + i, tl.sum(active, axis=0))
+
+
+@triton.jit
+def score_kernel(
+    members, sizes, codes, counts, constant, single, parent, pair, told, which,
+    n_codes, n_types, n_experts,
+    LINKED: tl.constexpr, MODE: tl.constexpr, CODES: tl.constexpr, TYPES: tl.constexpr,
+):  # fmt: skip
+    """Log w_c + log P_c(h) of codes in all types, and what the mode makes of them."""
+    i, c = tl.program_id(0) * CODES + tl.arange(0, CODES), tl.arange(0, TYPES)
+    live, known = i < n_codes, c < n_types
+    score = tl.load(constant + c, mask=known, other=-float("inf"))[None, :]
+    score += tl.zeros([CODES, TYPES], tl.float64)
+    size = tl.load(sizes + i, mask=live, other=0)
+    for slot in range(tl.max(size, axis=0)):
+        inside = (slot < size)[:, None] & known[None, :]
+        k = tl.load(members + i * n_experts + slot, mask=slot < size, other=0).to(tl.int32)
+        here = k[:, None] * n_types + c[None, :]
+        score += tl.load(single + here, mask=inside, other=0.0)
+        if LINKED:
+            # The parent of a root is expert n_experts, whom no code has.
+            above = tl.load(parent + here, mask=inside, other=0)
+            both = tl.load(codes + i[:, None] * (n_experts + 1) + above, mask=inside, other=0) > 0
+            score += tl.load(pair + here, mask=both, other=0.0)
+    most = tl.max(score, axis=1)
+    if MODE == LIKELIEST:
+        tl.store(which + i, tl.argmax(score, axis=1).to(tl.int64), mask=live)
+        tl.store(told + i, most, mask=live)
+    else:
+        below = score - most[:, None]
+        share = tl.exp(below)
+        if MODE == SHARES:
+            share = tl.where(below > LEAST, share, 0.0)
+        total = tl.sum(share, axis=1)
+        if MODE == SHARES:
+            part = tl.load(counts + i, mask=live, other=0.0) / total
+            place = i[:, None] * n_types + c[None, :]
+            tl.store(told + place, share * part[:, None], mask=live[:, None] & known[None, :])
+        else:
+            tl.store(told + i, most + tl.log(total), mask=live)
+
+
+@triton.jit
+def pairs_kernel(
+    members, sizes, counts, share, pairs, n_types, n_experts, n_pairs, scale,
+    TYPES: tl.constexpr, SLOTS: tl.constexpr,
+):  # fmt: skip
+    """Count the pairs of experts of a code in each of its types."""
+    i, c, some = tl.program_id(0), tl.arange(0, TYPES), tl.arange(0, SLOTS)
+    members += i * n_experts
+    size = tl.load(sizes + i)
+    rows = tl.load(share + i * n_types + c, mask=c < n_types, other=0.0)
+    left = (rows > LITTLE * tl.load(counts + i)).to(tl.int32)
+    amount = (rows * scale + 0.5).to(tl.int64)
+    for _ in range(tl.sum(left, axis=0)):
+        kind = tl.argmax(left, axis=0)
+        own = tl.sum(tl.where(c == kind, amount, 0), axis=0)
+        left = tl.where(c == kind, 0, left)
+        for place in range(size):
+            k = tl.load(members + place).to(tl.int32)
+            begin = kind * n_pairs + k * (k + 1) // 2
+            for start in range(0, place + 1, SLOTS):
+                inside = start + some <= place
+                other = tl.load(members + start + some, mask=inside, other=0).to(tl.int32)
+                added = tl.zeros([SLOTS], tl.int64) + own
+                tl.atomic_add(pairs + begin + other, added, mask=inside, sem="relaxed")
+
+
+@triton.jit
+def rows_of_types(sums, n_types, n_experts, TYPES: tl.constexpr):
+    """Rows of all types, none of those with less than one; the last column of the sums has them."""
+    c = tl.arange(0, TYPES)
+    rows = tl.load(sums + c * (n_experts + 1) + n_experts, mask=c < n_types, other=0.0)
+    return tl.where(rows >= tl.minimum(tl.max(rows, axis=0), 1.0), rows, 0.0)
+
+
+@triton.jit
+def probabilities(sums, overall, c, rows, n_experts, LANES: tl.constexpr):
+    """How often each expert is active in rows of a type, of which there are so many."""
+    k = tl.arange(0, LANES)
+    active = tl.load(sums + c * (n_experts + 1) + k, mask=k < n_experts, other=0.0)
+    active = tl.where(rows > 0, active, 0.0)
+    usual = tl.load(overall + k, mask=k < n_experts, other=0.5)
+    return (active + SHRUNK * usual) / (rows + SHRUNK), usual
+
+
+@triton.jit
+def mixture_kernel(
+    sums, overall, log_weight, constant, single, table, n_types, n_experts,
+    LANES: tl.constexpr, TYPES: tl.constexpr,
+):  # fmt: skip
+    """A type whose experts are active independently of each other."""
+    c, k = tl.program_id(0), tl.arange(0, LANES)
+    inside = k < n_experts
+    all_rows = rows_of_types(sums, n_types, n_experts, TYPES)
+    rows = tl.sum(tl.where(tl.arange(0, TYPES) == c, all_rows, 0.0), axis=0)
+    p, _ = probabilities(sums, overall, c, rows, n_experts, LANES)
+    idle, busy = tl.log(1.0 - p), tl.log(p)
+    weight = tl.log(tl.maximum(rows / tl.sum(all_rows, axis=0), SMALLEST))
+    tl.store(log_weight + c, weight)
+    tl.store(constant + c, weight + tl.sum(tl.where(inside, idle, 0.0), axis=0))
+    tl.store(single + k * n_types + c, busy - idle, mask=inside)
+    entry = table + (c * n_experts + k) * 4
+    for above in tl.static_range(2):
+        tl.store(entry + 2 * above, idle, mask=inside)
+        tl.store(entry + 2 * above + 1, busy, mask=inside)
+
+
+@triton.jit
+def x_log_x(x):
+    return tl.maximum(x, 0.0) * tl.log(tl.maximum(x, SMALLEST))
+
+
+@triton.jit
+def place_of(one, other):
+    """Where a pair of experts stands; see `place_of_pair`."""
+    high, low = tl.maximum(one, other), tl.minimum(one, other)
+    return high * (high + 1) // 2 + low
+
+
+@triton.jit
+def forest_kernel(
+    pairs, sums, overall, price, log_weight, constant, single, parent, pair, tree, table, lifts,
+    n_types, n_experts, n_pairs, unit,
+    LANES: tl.constexpr, TYPES: tl.constexpr,
+):  # fmt: skip
+    """A type in which the strongest dependences form trees (Prim), and its coefficients.
+
+    `parent` names the parents by expert and type, `tree` by type and expert.
+    """
+    c, k = tl.program_id(0), tl.arange(0, LANES)
+    inside = k < n_experts
+    all_rows = rows_of_types(sums, n_types, n_experts, TYPES)
+    rows = tl.sum(tl.where(tl.arange(0, TYPES) == c, all_rows, 0.0), axis=0)
+    p, usual = probabilities(sums, overall, c, rows, n_experts, LANES)
+    pairs += c * n_pairs
+    counts = inside.to(tl.float64) * rows > 0
+    active = tl.load(pairs + place_of(k, k), mask=counts, other=0).to(tl.float64) * unit
+    total = rows + SHRUNK
+    alone = active + SHRUNK * usual
+    known = x_log_x(alone) + x_log_x(total - alone)
+    beyond = x_log_x(total)
+    least = tl.load(price)
+    best = tl.where(inside, 0.0, -float("inf"))
+    best += tl.zeros([LANES], tl.float64)
+    link = tl.zeros([LANES], tl.int32) - 1
+    above = link
+    for _ in range(n_experts):
+        j = tl.argmax(best, axis=0)
+        mine = k == j
+        above = tl.where(mine, link, above)
+        best = tl.where(mine, -float("inf"), best)
+        both = tl.load(pairs + place_of(k, j), mask=counts, other=0).to(tl.float64) * unit
+        its_alone = tl.sum(tl.where(mine, alone, 0.0), axis=0)
+        its_known = tl.sum(tl.where(mine, known, 0.0), axis=0)
+        both += SHRUNK * usual * tl.sum(tl.where(mine, usual, 0.0), axis=0)
+        # In one order, whichever of the two was reached first.
+        later = k > j
+        high, low = tl.where(later, alone, its_alone), tl.where(later, its_alone, alone)
+        gain = x_log_x(both) + x_log_x(high - both) + x_log_x(total - high - low + both)
+        gain += x_log_x(low - both)
+        gain -= tl.where(later, known, its_known)
+        gain -= tl.where(later, its_known, known)
+        gain += beyond - least
+        better = (gain > best) & (best >= 0)
+        best, link = tl.where(better, gain, best), tl.where(better, j, link)
+    child = above >= 0
+    over = tl.where(child, above, 0)
+    both = tl.load(pairs + place_of(k, over), mask=counts, other=0).to(tl.float64) * unit
+    theirs = tl.load(pairs + place_of(over, over), mask=counts, other=0).to(tl.float64) * unit
+    only, only_above = active - both, theirs - both
+    neither = rows - both - only - only_above
+    idle, busy = SHRUNK * (1.0 - p), SHRUNK * p
+    nobody, alone = tl.maximum(neither, 0.0) + idle, tl.maximum(only, 0.0) + busy
+    absent, joined = tl.maximum(only_above, 0.0) + idle, tl.maximum(both, 0.0) + busy
+    first_idle = tl.log(tl.where(child, nobody / (nobody + alone), 1.0 - p))
+    first_busy = tl.log(tl.where(child, alone / (nobody + alone), p))
+    then_idle = tl.log(tl.where(child, absent / (absent + joined), 1.0 - p))
+    then_busy = tl.log(tl.where(child, joined / (absent + joined), p))
+    weight = tl.log(tl.maximum(rows / tl.sum(all_rows, axis=0), SMALLEST))
+    tl.store(log_weight + c, weight)
+    tl.store(constant + c, weight + tl.sum(tl.where(inside, first_idle, 0.0), axis=0))
+    entry = table + (c * n_experts + k) * 4
+    tl.store(entry, first_idle, mask=inside)
+    tl.store(entry + 1, first_busy, mask=inside)
+    tl.store(entry + 2, then_idle, mask=inside)
+    tl.store(entry + 3, then_busy, mask=inside)
+    added = first_busy - first_idle
+    tl.store(pair + k * n_types + c, then_busy - then_idle - added, mask=inside & child)
+    tl.store(pair + k * n_types + c, 0.0 * added, mask=inside & (above < 0))
+    tl.store(parent + k * n_types + c, tl.where(child, above, n_experts), mask=inside)
+    tree += c * n_experts
+    lifts += c * n_experts
+    tl.store(tree + k, above.to(tl.int64), mask=inside)
+    tl.store(lifts + k, tl.where(child, then_idle - first_idle, 0.0), mask=inside)
+    tl.debug_barrier()
+    for j in range(n_experts):
+        added += tl.where(k == tl.load(tree + j), tl.load(lifts + j), 0.0)
+    tl.store(single + k * n_types + c, added, mask=inside)
+
+
+@dataclass(frozen=True, eq=False)
+class KernelCodes(DenseCodes):
+    """The same codes, with EM by kernels."""
+
+    @cached_property
+    def _bytes(self) -> Tensor:
+        """Whether each expert is active, and nobody, in a byte each; (n_codes, n_experts + 1)."""
+        return torch.nn.functional.pad(self.codes.to(torch.uint8), (0, 1))
+
+    @cached_property
+    def _with_ones(self) -> Tensor:
+        """The codes and a column of ones, which counts rows."""
+        return torch.nn.functional.pad(self.codes, (0, 1), value=1.0)
+
+    @cached_property
+    def _lists(self) -> tuple[Tensor, Tensor]:
+        """The active experts of each code, ascending, and how many they are."""
+        n_codes, n_experts = self.codes.shape
+        members = self.codes.new_empty((n_codes, n_experts), dtype=torch.int16)
+        sizes = self.codes.new_empty(n_codes, dtype=torch.int32)
+        lanes = triton.next_power_of_2(n_experts)
+        list_kernel[(n_codes,)](self._bytes, members, sizes, n_experts, LANES=lanes, num_warps=1)
+        return members, sizes
+
+    @cached_property
+    def _scale(self) -> float:
+        """By what rows are multiplied to be counted in integers: a power of two."""
+        return 2.0 ** min(100, INTEGER_BITS - math.ceil(math.log2(self.n_rows)))
+
+    def _score(
+        self, mode: Any, told: Tensor, which: Tensor, tables: tuple, *, linked: bool
+    ) -> None:
+        n_types = len(tables[0])
+        (n_codes, n_experts), types = self.codes.shape, triton.next_power_of_2(n_types)
+        n_together = max(1, TILE // types)
+        score_kernel[(triton.cdiv(n_codes, n_together),)](
+            *self._lists, self._bytes, self.counts, *tables, told, which, n_codes, n_types,
+            n_experts, LINKED=linked, MODE=mode, CODES=n_together, TYPES=types,
+        )  # fmt: skip
+
+    def log_prob(self, prior: CodePrior, *, linked: bool) -> Any:
+        """Sum of log P(h) over rows."""
+        found = torch.empty_like(self.counts)
+        tables = tables_of(prior, linked=linked)
+        self._score(LOG_PROBABILITIES, found, found, tables, linked=linked)
+        return self.counts @ found
+
+    def likeliest(self, prior: CodePrior) -> tuple[Any, Any]:
+        """The likeliest type of each code and log P(h, type) of it, under a prior without edges."""
+        most = torch.empty_like(self.counts)
+        own = torch.empty_like(self.counts, dtype=torch.int64)
+        self._score(LIKELIEST, most, own, tables_of(prior, linked=False), linked=False)
+        return own, most
+
+    def em(
+        self,
+        prior: CodePrior,
+        n_iter: int,
+        *,
+        linked: bool,
+        edges: bool,
+        price: float = EDGE_PRICE,
+    ) -> CodePrior:
+        """So many iterations of EM; types without rows are left out."""
+        tables = tables_of(prior, linked=linked)
+        (n_codes, n_experts), n_types = self.codes.shape, prior.n_types
+        new = self.counts.new_empty
+        share, sums = new((n_codes, n_types)), new((n_types, n_experts + 1))
+        log_weight, constant, table = new(n_types), new(n_types), new((n_types, n_experts, 2, 2))
+        single, pair = new((n_experts, n_types)), new((n_experts, n_types))
+        parent = new((n_experts, n_types), dtype=torch.int32)
+        tree = torch.full((n_types, n_experts), ROOT, device=share.device)
+        lanes = triton.next_power_of_2(n_experts)
+        sizes = {"LANES": lanes, "TYPES": triton.next_power_of_2(n_types)}
+        width = n_pairs(n_experts)
+        if edges:
+            pairs = new((n_types, width), dtype=torch.int64)
+            lifts, its_price = new((n_types, n_experts)), torch.full_like(self.counts[:1], price)
+        for _ in range(n_iter):
+            self._score(SHARES, share, share, tables, linked=linked)
+            torch.mm(share.T, self._with_ones, out=sums)
+            if edges:
+                pairs.zero_()
+                pairs_kernel[(n_codes,)](
+                    *self._lists, self.counts, share, pairs, n_types, n_experts, width,
+                    self._scale, TYPES=sizes["TYPES"], SLOTS=SLOTS, num_warps=1,
+                )  # fmt: skip
+                forest_kernel[(n_types,)](
+                    pairs, sums, self.frequencies, its_price, log_weight, constant, single, parent,
+                    pair, tree, table, lifts, n_types, n_experts, width, 1 / self._scale,
+                    num_warps=max(1, min(8, lanes // 32)), **sizes,
+                )  # fmt: skip
+            else:
+                mixture_kernel[(n_types,)](
+                    sums, self.frequencies, log_weight, constant, single, table, n_types,
+                    n_experts, num_warps=max(1, min(4, lanes // 32)), **sizes,
+                )  # fmt: skip
+            tables, linked = (constant, single, parent, pair), edges
+        found = CodePrior(log_weight, tree, table)
+        bonds = pair.T if edges else torch.zeros_like(single.T)
+        return self.without_empty(found.knowing(constant, single.T, bonds))
+
+
+def tables_of(prior: CodePrior, *, linked: bool) -> tuple[Tensor, ...]:
+    """A prior's coefficients, by expert and type; parents and bonds only if it is `linked`."""
+    constant, single, pair = (torch.as_tensor(part) for part in prior.coefficients)
+    single = single.T.contiguous()
+    if not linked:
+        return constant, single, single, single
+    parent = torch.as_tensor(prior.parent)
+    parent = torch.where(parent == ROOT, prior.n_experts, parent).int()
+    return constant, single, parent.T.contiguous(), pair.T.contiguous()
