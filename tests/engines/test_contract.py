@@ -91,9 +91,13 @@ def test_charges_are_the_prior_less_the_costs(n_experts, n_types, seed):
         order[row, : len(code)] = code
     expected = prior.log_joint(h) - (h @ cost)[:, None]
     np.testing.assert_allclose(charges.of_types(order), expected, rtol=1e-10, atol=1e-10)
+    expected = prior.log_prob(h) - h @ cost
+    np.testing.assert_allclose(charges.of_codes(order), expected, rtol=1e-10, atol=1e-10)
     types = rng.integers(0, n_types, 5)
     for k in range(n_experts):
         on, off = h.copy(), h.copy()
         on[:, k], off[:, k] = True, False
         change = (prior.log_joint(off) - prior.log_joint(on))[np.arange(5), types] + cost[k]
-        np.testing.assert_allclose(charges.costs(order, types)[:, k], change, atol=1e-10)
+        np.testing.assert_allclose(charges.costs_in(order, types)[:, k], change, atol=1e-10)
+        change = prior.log_prob(off) - prior.log_prob(on) + cost[k]
+        np.testing.assert_allclose(charges.costs(order)[:, k], change, atol=1e-10)

@@ -7,6 +7,7 @@ exchange.
 
 import itertools
 import os
+from copy import deepcopy
 from dataclasses import replace
 from functools import cache
 
@@ -214,16 +215,39 @@ def test_default_codes_of_one_hot_tables_are_near_the_best_of_all(name, n_expert
     assert np.mean(gaps) < 0.05
 
 
-def test_the_estimator_encodes_by_the_law():
-    """What users get without any option: transform, and the same objective from outside."""
-    for seed in range(3):
-        X = one_hot_table(np.random.default_rng(100 + seed))
-        model = DynamicPartitionModel(5, max_iter=15, random_state=seed).fit(X)
-        objective = Objective(Rows(X.astype(np.uint8)), model._experts(), model._rule())
-        for row, h in enumerate(model.transform(X)):
-            code = set(np.flatnonzero(h).tolist())
-            value = objective.of(row, code)
-            assert objective.best_single_change(row, code, 1, 5) <= value + MARGIN + objective.near
+def questionnaire(rng, n_rows=300, n_questions=8):
+    """Answers of one to six that follow two hidden scales, some of them missing."""
+    scales, loads = rng.normal(size=(n_rows, 2)), rng.normal(size=(2, n_questions))
+    told = 3.5 + 0.8 * scales @ loads + 0.7 * rng.normal(size=(n_rows, n_questions))
+    answers = told.round().clip(1, 6)
+    return np.where(rng.random(answers.shape) < 0.05, np.nan, answers)
+
+
+@pytest.mark.parametrize("kind", ["one-hot", "real", "categorical"])
+def test_the_estimator_encodes_by_the_law(kind):
+    """What users get without any option, by what they can compute themselves."""
+    rng = np.random.default_rng(5)
+    X = one_hot_table(rng, 300) if kind == "one-hot" else questionnaire(rng)
+    columns = dict.fromkeys(range(X.shape[1]), kind) if kind == "categorical" else None
+    model = DynamicPartitionModel(5, columns=columns, max_iter=15, random_state=0).fit(X)
+
+    def value(H):
+        return model.log_likelihood(X, H) + model.log_prior(H)
+
+    H = model.transform(X)
+    best = value(H)
+    np.testing.assert_allclose(model.score_samples(X), best, rtol=1e-5, atol=1e-4)
+    greedy = deepcopy(model).set_params(n_swaps=0, n_starts=1).transform(X)
+    assert (value(greedy) <= best + 0.005).all()
+    for j in range(5):
+        for k in range(5):
+            # Expert j alone, or j and k if one of them takes the other's place.
+            changed = H.copy()
+            changed[:, j] = 1 - H[:, j]
+            exchanged = (j != k) & (H[:, j] != H[:, k])
+            changed[:, k] = np.where(exchanged, 1 - H[:, k], changed[:, k])
+            some = changed.any(axis=1)
+            assert (value(np.where(some[:, None], changed, H)) <= best + 0.005).all()
 
 
 def test_a_greedy_code_alone_breaks_the_law():

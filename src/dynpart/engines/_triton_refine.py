@@ -36,6 +36,10 @@ AS_ANOTHER_TYPE = tl.constexpr(1)
 FREELY_AGAIN = tl.constexpr(2)
 """Which search of a row is under way; the last two where rows have types."""
 NEARLY_AS_GOOD = tl.constexpr(NEARLY)
+ALL_TYPES = tl.constexpr(-1)
+"""Stands for the type of a row that may be of any."""
+FAR = tl.constexpr(32.0)
+"""Nats below the likeliest type at which a type has no say in a cost."""
 
 
 def can_list(n_names: int, n_experts: int) -> bool:
@@ -376,6 +380,53 @@ def values_of(
 
 
 @triton.jit
+def log_sum(values):
+    """Log of the sum of exponentials; some may be minus infinity."""
+    top = tl.max(values, axis=0)
+    return top + tl.log(tl.sum(tl.exp(values - top), axis=0))
+
+
+@triton.jit
+def mixed_costs(
+    codes, n_active, flags, out, values, cost, parent, bond,
+    TYPES: tl.constexpr, LANES: tl.constexpr,
+):  # fmt: skip
+    """What it costs each expert to enter a code without `out` (-1: nobody), in rows of all types.
+
+    `values` are those of the whole code. `out` itself costs what it must earn to stay.
+    """
+    lane, kinds = tl.arange(0, LANES), tl.arange(0, TYPES)
+    top = tl.max(values, axis=0)
+    total = 0.0 * top
+    mean = tl.zeros([LANES], tl.float64)
+    for c in range(TYPES):
+        value = tl.sum(tl.where(kinds == c, tl.where(values > top - FAR, values - top, 1.0), 0.0))
+        if value <= 0:
+            costs = costs_of(codes, n_active, flags, c, cost, parent, bond, True, LANES)
+            if out >= 0:
+                value += number(costs, out, lane)
+                costs += saved_by(out, c, parent, bond, LANES)
+            weight = tl.exp(value)
+            total += weight
+            mean += weight * tl.exp(-costs)
+    return tl.log(total) - tl.log(mean)
+
+
+@triton.jit
+def current_costs(
+    codes, n_active, flags, kind, values, cost, parent, bond,
+    JOINT: tl.constexpr, TYPES: tl.constexpr, LANES: tl.constexpr,
+):  # fmt: skip
+    """Costs beside all experts of a code, in rows of this type or of all types."""
+    costs = tl.zeros([LANES], tl.float64)
+    if kind >= 0:
+        costs += costs_of(codes, n_active, flags, kind, cost, parent, bond, JOINT, LANES)
+    else:
+        costs += mixed_costs(codes, n_active, flags, -1, values, cost, parent, bond, TYPES, LANES)
+    return costs
+
+
+@triton.jit
 def put_weakest_first(
     mine, codes, costs, density, n_active, n_wanted, margin, holders, n_features, n_experts,
     max_active,
@@ -443,9 +494,10 @@ def refine_kernel(
     An expert stays if nobody can replace it. Without it, a variable adds no more to a gain than its
     top exceeds what the heir thinks; variables where that is little are counted with this bound.
 
-    What a code is charged for (`constant` and so on, see `Charges`) depends on the type of the row,
-    which is that under which the code costs least. A code that has settled settles once more as if
-    the row were of the second best type, and then freely, if that type is nearly as good.
+    What a code is charged for (`constant` and so on, see `Charges`) is a sum over types of rows.
+    While the background expert is there, it is what the type charges that suits the greedy code
+    best. A code that has settled settles once more as if the row were of the second best type, and
+    then freely, if that type suits it nearly as well as the best.
     """
     program = tl.program_id(0)
     lane, part, slots = tl.arange(0, LANES), tl.arange(0, CHUNK), tl.arange(0, SLOTS)
@@ -468,9 +520,9 @@ def refine_kernel(
         if JOINT:
             mark_active(codes, n_active, flags, SLOTS, LANES)
         suits = values_of(codes, n_active, flags, constant, cost, parent, bond, JOINT, TYPES, LANES)
-        most_value, kind = tl.max(suits, axis=0, return_indices=True)
+        kind = tl.argmax(suits, axis=0)
         costs = costs_of(codes, n_active, flags, kind, cost, parent, bond, JOINT, LANES)
-        greedy_worth = tl.load(log_likelihood + row) + most_value
+        greedy_worth = tl.load(log_likelihood + row) + log_sum(suits)
         gain = tl.load(gains + row * LANES + lane)
         fresh = 1
         guide = -1
@@ -562,7 +614,15 @@ def refine_kernel(
                             True, VARIABLE_BITS, RANK_BITS,
                         )  # fmt: skip
                 earns = tl.sum(earned, axis=0)
-                own = earns - number(costs, out, lane)
+                alone = costs
+                if JOINT:
+                    if kind >= 0:
+                        alone = costs + saved_by(out, kind, parent, bond, LANES)
+                    elif action == CHECK:
+                        alone = mixed_costs(
+                            codes, n_active, flags, out, suits, cost, parent, bond, TYPES, LANES
+                        )
+                own = earns - number(alone, out, lane)
                 ahead = own - tl.max(gain - costs, axis=0)
                 has_heirs = (n_active > 1) | (guide >= 0)
                 bounded = has_heirs & (action == CHECK) & (n_owned > 0)
@@ -571,9 +631,6 @@ def refine_kernel(
                 n_large, rest = sort_out(
                     entries, numbers, chosen, amounts, size, n_owned, enough.to(tl.float32), CHUNK
                 )
-                alone = costs
-                if JOINT:
-                    alone = costs + saved_by(out, kind, parent, bond, LANES)
                 without = gain
                 stays = 0
                 part_of_list = 0
@@ -652,18 +709,16 @@ def refine_kernel(
                 )  # fmt: skip
                 gain = tl.where(lane == joins, -float("inf"), gain)
             if JOINT:
-                recoded = (changed > 0) & (out != background) & (joins != background)
-                if recoded:
+                if action == BACKGROUND_LEAVES:
+                    kind = 0 * kind + ALL_TYPES
+                if (changed > 0) & (joins != background):
                     mark_active(codes, n_active, flags, SLOTS, LANES)
                     suits = values_of(
                         codes, n_active, flags, constant, cost, parent, bond, JOINT, TYPES, LANES
                     )
-                    most_value, suited = tl.max(suits, axis=0, return_indices=True)
-                    better = most_value > number(suits, kind, kinds) + margin
-                    if better & (search != AS_ANOTHER_TYPE):
-                        kind = suited
-                        n_unchanged = 0
-                    costs = costs_of(codes, n_active, flags, kind, cost, parent, bond, JOINT, LANES)
+                    costs = current_costs(
+                        codes, n_active, flags, kind, suits, cost, parent, bond, JOINT, TYPES, LANES
+                    )
             if changed > 0:
                 change_holders(
                     codes, n_active, guide, out, joins, ranks, holders, n_features, n_experts, CHUNK
@@ -702,7 +757,7 @@ def refine_kernel(
                     suits = values_of(
                         codes, n_active, flags, constant, cost, parent, bond, JOINT, TYPES, LANES
                     )
-                found = total + number(suits, kind, kinds)
+                found = total + log_sum(suits)
                 again = 0
                 if (falls_back == 0) & (found < greedy_worth - margin):
                     falls_back += 1
@@ -719,7 +774,6 @@ def refine_kernel(
                     suits = values_of(
                         codes, n_active, flags, constant, cost, parent, bond, JOINT, TYPES, LANES
                     )
-                    kind = tl.argmax(suits, axis=0)
                     again = 1
                 elif search == FREELY_AGAIN:
                     if found <= settled_worth + margin:
@@ -729,13 +783,14 @@ def refine_kernel(
                     now = tl.load(codes + slots, mask=slots < max_active, other=-1)
                     if tl.sum((now != tl.load(kept + slots)).to(tl.int32), axis=0) > 0:
                         search = 0 + FREELY_AGAIN
-                        kind = tl.argmax(suits, axis=0)
+                        kind = 0 * kind + ALL_TYPES
                         again = 1
                 else:
+                    first, suited = tl.max(suits, axis=0, return_indices=True)
                     second, other = tl.max(
-                        tl.where(kinds == kind, -float("inf"), suits), axis=0, return_indices=True
+                        tl.where(kinds == suited, -float("inf"), suits), axis=0, return_indices=True
                     )
-                    if second >= number(suits, kind, kinds) - NEARLY_AS_GOOD:
+                    if second >= first - NEARLY_AS_GOOD:
                         tl.debug_barrier()
                         now = tl.load(codes + slots, mask=slots < max_active, other=-1)
                         tl.store(kept + slots, now)
@@ -748,7 +803,9 @@ def refine_kernel(
                 action = 0 + STOP
                 if again > 0:
                     tl.debug_barrier()
-                    costs = costs_of(codes, n_active, flags, kind, cost, parent, bond, JOINT, LANES)
+                    costs = current_costs(
+                        codes, n_active, flags, kind, suits, cost, parent, bond, JOINT, TYPES, LANES
+                    )
                     seat = 0
                     n_unchanged = 0
                     n_left = n_swaps * n_active - 1
