@@ -5,8 +5,8 @@
 For the tables in the folder `tables` of DYNPART_DATA: how much default codes, one start and greedy
 codes fall short of the best of all codes, on average and in nats a row; rows whose default code is
 worse than the greedy one; and rows that one addition, removal or exchange would improve. Codes are
-chosen, and judged, by log P(x | h), and by the joint: log P(x | h) + log P(h) of the type of row
-that suits the code best, under the prior that was learnt with the experts.
+chosen, and judged, by log P(x | h), and by the joint: log P(x | h) + log P(h) under the prior that
+was learnt with the experts.
 """
 
 from __future__ import annotations
@@ -59,34 +59,26 @@ def one_hot(path: Path) -> NDArray[np.uint8]:
 def values_of_all_codes(
     rows: Rows, experts: Experts, prior: CodePrior | None
 ) -> tuple[NDArray, NDArray]:
-    """All codes, (n_codes, n_experts), and what they are worth to each row, per type.
-
-    Values have shape (n_types, n_codes, n_rows); without a prior there is one type.
-    """
+    """All codes, (n_codes, n_experts), and what they are worth to each row, (n_codes, n_rows)."""
     codes = np.array(list(itertools.product([False, True], repeat=experts.n_experts))[1:])
     density = expert_log_densities(rows, experts)
     owner = owners(experts.ranks, codes)
     every = np.arange(rows.shape[1])
     likelihood = np.stack([density[:, each, every].sum(axis=1) for each in owner])
     if prior is None:
-        return codes, likelihood[None]
-    return codes, likelihood + prior.log_joint(codes).T[:, :, None]
+        return codes, likelihood
+    return codes, likelihood + prior.log_prob(codes)[:, None]
 
 
 def improvable(codes: NDArray, values: NDArray, found: NDArray) -> int:
-    """Rows that one addition, removal or exchange would improve by more than the margin.
-
-    The type of a row is the one that suits its code best.
-    """
+    """Rows that one addition, removal or exchange would improve by more than the margin."""
     place = {code.tobytes(): at for at, code in enumerate(codes)}
     count = 0
     for row, code in enumerate(found):
         changed = codes != code
         exchange = (changed.sum(axis=1) == 2) & (codes.sum(axis=1) == code.sum())
         near = (changed.sum(axis=1) == 1) | exchange
-        of_types = values[:, place[code.tobytes()], row]
-        best = of_types.argmax()
-        count += bool(values[best, near, row].max() > of_types[best] + NEAR)
+        count += bool(values[near, row].max() > values[place[code.tobytes()], row] + NEAR)
     return count
 
 
@@ -99,8 +91,8 @@ def line(model: DynamicPartitionModel, rows: Rows, prior: CodePrior | None) -> l
     engine, every = CpuEngine(), np.arange(len(rows))
     rules = [rule, replace(rule, n_starts=1), replace(rule, n_starts=1, n_swaps=0)]
     found = [pursue(engine, rows, experts, each).active(n_experts) for each in rules]
-    worth = [values[:, [place[code.tobytes()] for code in h], every].max(axis=0) for h in found]
-    best = values.max(axis=(0, 1))
+    worth = [values[[place[code.tobytes()] for code in h], every] for h in found]
+    best = values.max(axis=0)
     worse = int((worth[0] < worth[2] - MARGIN - NEAR).sum())
     gaps = [f"{np.mean(best - each):.3f}" for each in worth]
     return [*gaps, str(worse), str(improvable(codes, values, found[0]))]
