@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 BLOCK_VALUES = 1 << 21
 """Default number of values of a block."""
+REMOTE_VALUES = 1 << 26
+"""The same on a GPU, where a block costs more than its values do."""
 
 
 def is_tensor(array: Any) -> bool:
@@ -205,6 +207,11 @@ def column_words(column: int, columns: Any = None) -> str:
 def _is_index(name: Any) -> bool:
     """Whether what stands for a column's name is its index in a larger table."""
     return isinstance(name, np.integer)
+
+
+def block_values(array: Any) -> int:
+    """Values of a block, for :func:`row_blocks`, where `array` is: on a GPU or not."""
+    return REMOTE_VALUES if is_remote(array) else BLOCK_VALUES
 
 
 def row_blocks(n_rows: int, row_size: int, *, values: int = BLOCK_VALUES) -> Iterator[slice]:

@@ -8,12 +8,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from dynpart.arrays import namespace, row_blocks
+from dynpart.arrays import block_values, namespace, row_blocks
 
 Array = NDArray[np.float64]
-
-TENSOR_VALUES = 1 << 26
-"""Ranks (rows x experts x variables) that are compared at a time where they are tensors."""
 
 
 def expertise_ranks(log2_expertise: Array) -> NDArray[np.int32]:
@@ -67,7 +64,7 @@ def owners(ranks: NDArray[np.int32], active: NDArray[np.bool_]) -> NDArray[np.in
     xp = namespace(ranks)
     if xp is np:
         return _owners_of_few(ranks, active)
-    blocks = row_blocks(len(active), n_experts * n_features, values=TENSOR_VALUES)
+    blocks = row_blocks(len(active), n_experts * n_features, values=block_values(ranks))
     found = [xp.where(active[some, :, None], ranks, n_experts).argmin(axis=1) for some in blocks]
     return xp.concatenate(found).int() if found else ranks[:0]
 

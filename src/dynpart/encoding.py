@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynpart.amplitudes import row_amplitudes
-from dynpart.arrays import is_observed, namespace, row_blocks, to_numpy
+from dynpart.arrays import block_values, is_observed, namespace, row_blocks, to_numpy
 from dynpart.codebook import ENOUGH_CODES, MOST_CODES, CodeBook, completed
 from dynpart.composition import owners
 from dynpart.engines import (
@@ -292,7 +292,8 @@ def log_likelihood(rows: Rows, active: NDArray[np.bool_], experts: Experts) -> A
         return plain + _amplitudes(part, active[block], owner, experts)[2]
 
     n_features = experts.log2_expertise.shape[1]
-    blocks = [of_block(block) for block in row_blocks(len(rows), n_features)]
+    values = block_values(experts.eta)
+    blocks = [of_block(block) for block in row_blocks(len(rows), n_features, values=values)]
     return namespace(blocks[0]).concatenate(blocks)
 
 

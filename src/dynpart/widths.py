@@ -14,7 +14,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dynpart.arrays import as_float64, is_observed, is_tensor, like, namespace, row_blocks, to_numpy
+from dynpart.arrays import (
+    as_float64,
+    block_values,
+    is_observed,
+    is_tensor,
+    like,
+    namespace,
+    row_blocks,
+    to_numpy,
+)
 from dynpart.composition import owners
 from dynpart.encoding import Encoding
 from dynpart.engines import Experts
@@ -33,8 +42,6 @@ SAMPLE = 250
 """Rows that are left out, in all."""
 MOST_VALUES = 5e7
 """Values (rows x variables) that variances are estimated from."""
-TENSOR_VALUES = 1 << 26
-"""Values (rows x experts x variables) that are worked on at a time where rows are tensors."""
 CHOICES: dict[str, tuple[float, ...]] = {
     "common": (1.0, 4.0, 16.0, 64.0, 1e6),
     "data": (0.01, 0.1, 1.0),
@@ -255,9 +262,8 @@ def _owned_sums(rows: Rows, active: NDArray[np.bool_], experts: Experts) -> Arra
     on_tensors = is_tensor(experts.eta)
     sums = xp.stack([0 * experts.log2_expertise] * 3)
     everyone = like(np.arange(n_experts), experts.eta)[:, None]
-    block_values = {"values": TENSOR_VALUES} if on_tensors else {}
     row_size = n_features * (n_experts if on_tensors else 4)
-    for block in row_blocks(len(rows), row_size, **block_values):
+    for block in row_blocks(len(rows), row_size, values=block_values(experts.eta)):
         part = rows[block]
         T = experts.family.statistics(part.values)
         seen = is_observed(T[0])

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dynpart.arrays import as_float64, is_observed, namespace, row_blocks
+from dynpart.arrays import as_float64, block_values, is_observed, namespace, row_blocks
 from dynpart.engines._contract import Experts, ResponsibilitySums, row_log_base
 from dynpart.rows import Rows
 
@@ -77,7 +77,7 @@ def mixture_sums(
     MixtureSums
     """
     experts.check_shapes(rows, cost=log_weight)
-    blocks = row_blocks(*rows.shape)
+    blocks = row_blocks(*rows.shape, values=block_values(rows.values))
     parts = [_of_block(rows[block], experts, log_weight, sharpness) for block in blocks]
     total = parts[0]
     for part in parts[1:]:
@@ -88,7 +88,8 @@ def mixture_sums(
 def mixture_densities(rows: Rows, experts: Experts, log_weight: Array) -> Array:
     """Log P(x) of each row under the same mixture, shape (n_rows,)."""
     experts.check_shapes(rows, cost=log_weight)
-    blocks = [rows[block] for block in row_blocks(*rows.shape)]
+    values = block_values(rows.values)
+    blocks = [rows[block] for block in row_blocks(*rows.shape, values=values)]
     told = [
         _log_sum(_scores(block, experts, log_weight)[2]) + row_log_base(block, experts.family)
         for block in blocks

@@ -30,7 +30,13 @@ from dynpart.engines._triton_refine import (
     noted,
     refine_kernel,
 )
-from dynpart.engines._triton_tables import BinaryTables, lane_charges, lane_cost
+from dynpart.engines._triton_tables import (
+    BinaryTables,
+    lane_charges,
+    lane_cost,
+    n_blocks,
+    power_of_two,
+)
 
 WIDEST = 4096
 """Variables up to which one program can hold a whole row."""
@@ -321,7 +327,7 @@ def pursue_hard(x: Tensor, tables: BinaryTables, rule: PursuitRule) -> tuple[Ten
     gains = torch.empty((n_rows, n_lanes), dtype=torch.float64, device=device)
     warps = max(1, n_lanes // LANES)
     n_programs = min(n_rows, max(1, _warps_at_once(device) // warps))
-    size = 8 * triton.cdiv(n_features, 8)
+    size = 8 * n_blocks(n_features, 8)
     scratch = torch.empty((4, n_programs, size), device=device)
     held_ranks = torch.empty((n_programs, size), dtype=tables.ranks.dtype, device=device)
     model = (
@@ -345,7 +351,7 @@ def pursue_hard(x: Tensor, tables: BinaryTables, rule: PursuitRule) -> tuple[Ten
         order, log_likelihood = _empty_codes(n_rows, rule, device)
         _fill_gains(gains, x, tables, x, x, 0)
         rows = max(1, 2048 // n_lanes)
-        first_kernel[(triton.cdiv(n_rows, rows),)](
+        first_kernel[(n_blocks(n_rows, rows),)](
             gains, cost, order, n_rows, rule.max_active, place, ROWS=rows, LANES=n_lanes
         )
         _fill_gains(gains, x, tables, *rows_by_expert(order[:, :1], n_experts), n_experts)
@@ -380,7 +386,7 @@ def _fill_gains(
 ) -> None:
     """Gains of all experts over the first one, listed by owner; over no expert if there is none."""
     (n_rows, n_features), n_lanes, n_experts = x.shape, tables.n_lanes, len(tables.ranks)
-    lanes, blocks = min(LANES, n_lanes), triton.cdiv(n_rows, ROWS)
+    lanes, blocks = min(LANES, n_lanes), n_blocks(n_rows, ROWS)
     gains_kernel[(blocks, n_lanes // lanes, max(1, n_owners))](
         x, members, counts, tables.density, tables.ranks, tables.by_variable,
         tables.ranks_by_variable, gains, n_rows, n_features, n_experts, n_lanes,
@@ -397,7 +403,7 @@ def pursue_smoothed(x: Tensor, tables: BinaryTables, rule: PursuitRule) -> tuple
     n_rows, n_features = x.shape
     n_experts, n_lanes, device = len(tables.ranks), tables.n_lanes, x.device
     order, log_likelihood = _empty_codes(n_rows, rule, device)
-    width = max(64, triton.next_power_of_2(n_features))
+    width = max(64, power_of_two(n_features))
     n_programs = min(n_rows, _warps_at_once(device))
     scratch = torch.empty((n_programs, 2, width), device=device)
     smoothed_kernel[(n_programs,)](

@@ -9,6 +9,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from dynpart.engines._triton_tables import n_blocks
+
 ROWS = 128
 """Rows whose codes a program spreads."""
 CHUNK = 1024
@@ -59,7 +61,7 @@ def rows_by_expert(order: Tensor, n_experts: int) -> tuple[Tensor, Tensor]:
     """
     n_rows, n_slots = order.shape
     active = torch.zeros((n_experts, n_rows), dtype=torch.int8, device=order.device)
-    spread_kernel[(triton.cdiv(n_rows, ROWS),)](
+    spread_kernel[(n_blocks(n_rows, ROWS),)](
         order, active, n_rows, n_slots, order.stride(0), ROWS=ROWS
     )
     members = torch.empty((n_experts, n_rows), dtype=torch.int32, device=order.device)

@@ -28,7 +28,15 @@ from dynpart.engines._triton_refine import (
     entry_layout,
     refine_kernel,
 )
-from dynpart.engines._triton_tables import LANES, Tables, lane_charges, lane_cost, log_density
+from dynpart.engines._triton_tables import (
+    LANES,
+    Tables,
+    lane_charges,
+    lane_cost,
+    log_density,
+    n_blocks,
+    power_of_two,
+)
 
 SPLIT = 128
 """Variables whose terms are added in float32."""
@@ -334,7 +342,7 @@ class KernelScore:
         if without >= 0 or n_slots != self._n_known + 1:
             self._n_known = 0
         rows, width = 8, 64
-        grid = (triton.cdiv(self.shape[0], rows), triton.cdiv(self.n_features, width))
+        grid = (n_blocks(self.shape[0], rows), n_blocks(self.n_features, width))
         owners_kernel[grid](
             self.x, order, tables.parameters, tables.ranks, tables.levels, self._members,
             self._count, self._state,
@@ -348,12 +356,12 @@ class KernelScore:
         """Gains from each stretch of variables, shape (n_splits, n_rows, n_lanes)."""
         n_rows, n_lanes = self.shape[0], self.tables.n_lanes
         rows, lanes = self._zeros.shape
-        n_splits = triton.cdiv(self.n_features, SPLIT)
+        n_splits = n_blocks(self.n_features, SPLIT)
         empty = self._n_known == 0
         tables, weighted = self.tables, self.smoothed and not empty
         shape = (n_splits, n_rows, n_lanes)
         partial = torch.empty(shape, dtype=torch.float32, device=self.x.device)
-        gains_kernel[(triton.cdiv(n_rows, rows), n_lanes // lanes, n_splits)](
+        gains_kernel[(n_blocks(n_rows, rows), n_lanes // lanes, n_splits)](
             self.x, tables.weighted if weighted else tables.parameters_by_variable,
             tables.ranks_by_variable, self._members, self._count, self._state, self._zeros, partial,
             n_rows, self.n_features, n_lanes,
@@ -379,7 +387,7 @@ class KernelScore:
         total_kernel[(n_rows,)](
             partial, self._members, self._count, gains, cost, order, running, unit, n_rows, n_lanes,
             n_splits, order.stride(0), step, place, rule.min_active if rule else 0, MARGIN,
-            CHOOSE=rule is not None, LANES=triton.next_power_of_2(n_lanes),
+            CHOOSE=rule is not None, LANES=power_of_two(n_lanes),
         )  # fmt: skip
 
     def gains(self) -> Tensor:
@@ -426,7 +434,7 @@ class KernelScore:
         """Whether `refined` is for such experts."""
         n_lanes = self.tables.n_lanes
         listable = can_list(self.n_features, self.shape[1])
-        return listable and n_lanes == triton.next_power_of_2(n_lanes)
+        return listable and n_lanes == power_of_two(n_lanes)
 
     def refined(
         self, x: Tensor, order: Tensor, log_likelihood: Tensor, rule: PursuitRule
@@ -456,12 +464,12 @@ class KernelScore:
         pad = (0, rule.max_active - order.shape[1])
         order = torch.nn.functional.pad(order, pad, value=-1).contiguous()
         log_likelihood = log_likelihood.clone()
-        size = 8 * triton.cdiv(n_features, 8)
+        size = 8 * n_blocks(n_features, 8)
         n_programs = max(1, min(n_rows, REFINE_BYTES // (32 * size)))
         memory = Scratch.of(n_programs, n_features, rule.max_active, n_lanes, device)
         tops = torch.empty(x.shape, dtype=torch.float32, device=device)
         rows, width = 4, 256
-        tops_kernel[(triton.cdiv(n_rows, rows), triton.cdiv(n_features, width))](
+        tops_kernel[(n_blocks(n_rows, rows), n_blocks(n_features, width))](
             x, tables.parameters, tops, n_rows, n_features, n_experts,
             GAUSSIAN=tables.gaussian, ROWS=rows, WIDTH=width,
         )  # fmt: skip

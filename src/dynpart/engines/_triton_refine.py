@@ -17,7 +17,7 @@ import triton.language as tl
 from torch import Tensor
 
 from dynpart.engines._contract import NEARLY
-from dynpart.engines._triton_tables import log_density
+from dynpart.engines._triton_tables import log_density, n_blocks, power_of_two
 
 ENTRY_BITS = 32
 """A variable that changed hands, its value and two ranks must fit into this."""
@@ -84,7 +84,7 @@ class Scratch:
         cls, n_programs: int, n_features: int, n_slots: int, n_lanes: int, device: Any
     ) -> Scratch:
         """For so many programs, with codes of so many slots."""
-        size = 8 * triton.cdiv(n_features, 8)
+        size = 8 * n_blocks(n_features, 8)
 
         def new(*shape: int, dtype: torch.dtype) -> Tensor:
             return torch.empty((n_programs, *shape), dtype=dtype, device=device)
@@ -93,7 +93,7 @@ class Scratch:
             new(size, dtype=torch.int32),
             new(2, size, dtype=torch.uint32),
             new(5, size, dtype=torch.float32),
-            new(triton.next_power_of_2(n_slots), dtype=torch.int32),
+            new(power_of_two(n_slots), dtype=torch.int32),
             new(n_lanes, dtype=torch.int8),
         )
 

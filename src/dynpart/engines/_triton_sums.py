@@ -18,6 +18,7 @@ from torch import Tensor
 
 from dynpart.engines._contract import Experts
 from dynpart.engines._torch_codes import TorchCodes
+from dynpart.engines._triton_tables import n_blocks
 
 ROWS = 4
 """Rows a program composes at a time."""
@@ -197,9 +198,9 @@ def _sums(
     shape = (n_composed, n_rows, n_features)
     pulls = torch.empty(shape, dtype=torch.float32, device=x.device)
     places = level.new_empty(shape) if gradient else pulls
-    n_widths = triton.cdiv(n_features, WIDTH)
+    n_widths = n_blocks(n_features, WIDTH)
     kind: dict[str, Any] = {"GAUSSIAN": gaussian, "GRADIENT": gradient, "WIDTH": WIDTH}
-    compose_kernel[(triton.cdiv(n_rows, ROWS), n_widths)](
+    compose_kernel[(n_blocks(n_rows, ROWS), n_widths)](
         x, order, level, mean, variance, pulls, places, n_rows, n_features, order.shape[1],
         ROWS=ROWS, **kind,
     )  # fmt: skip

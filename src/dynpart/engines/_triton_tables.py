@@ -28,6 +28,16 @@ SQRT_LOG2_E = tl.constexpr(math.sqrt(math.log2(math.e)))
 TWO_PI = tl.constexpr(2 * math.pi)
 
 
+def n_blocks(n: int, size: int) -> int:
+    """Blocks of this size that hold n; Triton's own function takes as long as a launch."""
+    return -(-n // size)
+
+
+def power_of_two(n: int) -> int:
+    """The smallest power of two that is not below n."""
+    return 1 << (n - 1).bit_length()
+
+
 def rank_type(n_experts: int) -> torch.dtype:
     """The smallest integers that hold the ranks of so many experts."""
     return torch.uint8 if n_experts < 256 else torch.int16
@@ -64,7 +74,7 @@ class BinaryTables:
         """Build the tables from experts held as tensors."""
         eta, log2_expertise = torch.as_tensor(experts.eta), torch.as_tensor(experts.log2_expertise)
         n_experts, n_features = log2_expertise.shape
-        n_lanes = max(16, triton.next_power_of_2(n_experts))
+        n_lanes = max(16, power_of_two(n_experts))
         device = eta.device
         small = rank_type(n_experts)
         density = torch.empty((2, n_experts, n_features), device=device)
@@ -76,7 +86,7 @@ class BinaryTables:
         if smoothed:
             level = torch.empty((n_experts, n_features), device=device)
             level_by_variable = torch.empty((n_features, n_lanes), device=device)
-        binary_tables_kernel[(triton.cdiv(n_features, WIDTH),)](
+        binary_tables_kernel[(n_blocks(n_features, WIDTH),)](
             eta.contiguous(), log2_expertise.contiguous(), density, ranks, agreed, by_variable,
             ranks_by_variable, level, level_by_variable, n_features, n_experts,
             SMOOTHED=smoothed, LANES=n_lanes, WIDTH=WIDTH,
@@ -193,8 +203,8 @@ class Tables:
         """Build the tables from experts held as tensors."""
         eta, log2_expertise = torch.as_tensor(experts.eta), torch.as_tensor(experts.log2_expertise)
         n_experts, n_features = log2_expertise.shape
-        lanes = min(LANES, max(16, triton.next_power_of_2(n_experts)))
-        n_lanes = lanes * triton.cdiv(n_experts, lanes)
+        lanes = min(LANES, max(16, power_of_two(n_experts)))
+        n_lanes = lanes * n_blocks(n_experts, lanes)
         gaussian = experts.family.is_normal
         small = rank_type(n_experts)
         new = partial(torch.empty, dtype=torch.float32, device=eta.device)
@@ -209,7 +219,7 @@ class Tables:
             log2_range=2 * experts.log2_bound,
         )
         width = TILE // lanes
-        tables_kernel[(triton.cdiv(n_features, width), n_lanes // lanes)](
+        tables_kernel[(n_blocks(n_features, width), n_lanes // lanes)](
             eta.contiguous(), log2_expertise.contiguous(), tables.parameters, tables.ranks,
             tables.levels, tables.parameters_by_variable, tables.ranks_by_variable,
             tables.weighted, n_features, n_experts, n_lanes,
@@ -306,7 +316,7 @@ def lane_charges(rule: PursuitRule, n_lanes: int, device: Any) -> tuple[Tensor, 
         first[1] = -torch.inf
         return first, lanes, no_parent, torch.zeros_like(lanes)
     charges = rule.charges
-    n_types = max(2, triton.next_power_of_2(charges.n_types))
+    n_types = max(2, power_of_two(charges.n_types))
     known = slice(charges.n_types), slice(n_experts)
     constant = np.full(n_types, -np.inf)
     cost, bond = np.full((n_types, n_lanes), np.inf), np.zeros((n_types, n_lanes))

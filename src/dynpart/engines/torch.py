@@ -68,8 +68,8 @@ WIDEST_TABLE = 4096
 """More than the experts of a row that kernels keep side by side."""
 RANGE = 100
 """Octaves of expertise that kernels can represent."""
-MOST_STEPS = 64
-"""Steps of a pursuit, each of them some operations, that are not too many to record."""
+MOST_STEPS = 24
+"""Steps of a pursuit up to which it is recorded: a recording goes through all of them."""
 MANY_SLOTS = 1 << 24
 """Slots of codes among which it pays to look for those that no row uses."""
 

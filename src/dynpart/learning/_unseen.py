@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynpart.arrays import like, log_gamma, namespace, to_numpy
-from dynpart.engines import CodeSummary, Experts, PursuitRule, ResponsibilitySums
+from dynpart.engines import CodeSummary, Engine, Experts, PursuitRule, ResponsibilitySums
 from dynpart.families import Family
 from dynpart.learning._batch import shared, sharpened
 from dynpart.learning._left_out import LeftOut, leave_out, together
@@ -23,6 +23,7 @@ from dynpart.learning._task import FEWEST_FOR_PRIOR, Task
 from dynpart.neighbourhood import neighbourhood
 from dynpart.prior import MOST_TYPES, ROUGHLY, CodePrior, fit_prior
 from dynpart.pursuits import pursue
+from dynpart.rows import Rows
 
 Array = NDArray[np.float64]
 
@@ -140,7 +141,7 @@ def describe_unseen(
     folds = leave_out(weight, n_coded, n_sample, FOLDS, np.random.default_rng(seed))
     at_once = summary.n_rows >= 2 * n_sample
     parts = [fold.taken(engine, rows) for fold in folds]
-    seen = [pursue(engine, part, experts, rule) for part in parts]
+    seen = _codes_of_parts(engine, parts, experts, rule)
     sizes = [_sizes(code, n_experts) for code in seen]
     priors: Sequence[CodePrior | None] = [None] * len(folds)
     mixtures: Sequence[Mixture | None] = [None] * len(folds)
@@ -208,6 +209,13 @@ def describe_unseen(
         float(density.sum() / n.sum()) - price,
         float(alone.sum() / n.sum()),
     )
+
+
+def _codes_of_parts(engine: Engine, parts: list[Any], experts: Experts, rule: PursuitRule) -> list:
+    """Codes of rows in several parts, found at once: a row gets the same code in any batch."""
+    codes = pursue(engine, Rows.joined(parts), experts, rule)
+    ends = np.cumsum([len(part) for part in parts]).tolist()
+    return [codes[slice(end - len(part), end)] for part, end in zip(parts, ends, strict=True)]
 
 
 def _weight(codes: Any) -> Array | None:

@@ -268,7 +268,7 @@ class KernelCodes(DenseCodes):
         n_codes, n_experts = self.codes.shape
         members = self.codes.new_empty((n_codes, n_experts), dtype=torch.int16)
         sizes = self.codes.new_empty(n_codes, dtype=torch.int32)
-        lanes = triton.next_power_of_2(n_experts)
+        lanes = power_of_two(n_experts)
         list_kernel[(n_codes,)](self._bytes, members, sizes, n_experts, LANES=lanes, num_warps=1)
         return members, sizes
 
@@ -281,11 +281,11 @@ class KernelCodes(DenseCodes):
         self, mode: Any, told: Tensor, which: Tensor, tables: tuple, *, linked: bool
     ) -> None:
         n_types = len(tables[0])
-        (n_codes, n_experts), types = self.codes.shape, triton.next_power_of_2(n_types)
+        (n_codes, n_experts), types = self.codes.shape, power_of_two(n_types)
         n_together = max(1, TILE // types)
-        score_kernel[(triton.cdiv(n_codes, n_together),)](
+        score_kernel[(-(-n_codes // n_together),)](
             *self._lists, self._bytes, self.counts, *tables, told, which, n_codes, n_types,
-            n_experts, LINKED=linked, MODE=mode, CODES=n_together, TYPES=types,
+            n_experts, LINKED=linked, MODE=mode.value, CODES=n_together, TYPES=types,
         )  # fmt: skip
 
     def log_prob(self, prior: CodePrior, *, linked: bool) -> Any:
@@ -320,8 +320,8 @@ class KernelCodes(DenseCodes):
         single, pair = new((n_experts, n_types)), new((n_experts, n_types))
         parent = new((n_experts, n_types), dtype=torch.int32)
         tree = torch.full((n_types, n_experts), ROOT, device=share.device)
-        lanes = triton.next_power_of_2(n_experts)
-        sizes = {"LANES": lanes, "TYPES": triton.next_power_of_2(n_types)}
+        lanes = power_of_two(n_experts)
+        sizes = {"LANES": lanes, "TYPES": power_of_two(n_types)}
         width = n_pairs(n_experts)
         if edges:
             pairs = new((n_types, width), dtype=torch.int64)
@@ -351,8 +351,17 @@ class KernelCodes(DenseCodes):
         return self.without_empty(found.knowing(constant, single.T, bonds))
 
 
+def power_of_two(n: int) -> int:
+    """The smallest one that is not below n; Triton's own function takes as long as a launch."""
+    return 1 << (n - 1).bit_length()
+
+
 def tables_of(prior: CodePrior, *, linked: bool) -> tuple[Tensor, ...]:
     """A prior's coefficients, by expert and type; parents and bonds only if it is `linked`."""
+    if not linked and "coefficients" not in vars(prior):
+        idle, busy = prior.log_table[:, :, 0, 0], prior.log_table[:, :, 0, 1]
+        single = torch.as_tensor(busy - idle).T.contiguous()
+        return torch.as_tensor(prior.log_weight + idle.sum(axis=1)), single, single, single
     constant, single, pair = (torch.as_tensor(part) for part in prior.coefficients)
     single = single.T.contiguous()
     if not linked:
