@@ -10,6 +10,7 @@ from dynpart.prior._fitting import (
     independent_prior,
     mean_log_prior,
 )
+from dynpart.prior._lists import prior_kernels
 
 __all__ = [
     "ALWAYS",
@@ -21,4 +22,5 @@ __all__ = [
     "fit_prior",
     "independent_prior",
     "mean_log_prior",
+    "prior_kernels",
 ]
