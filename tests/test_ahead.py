@@ -74,6 +74,14 @@ def test_a_process_that_fails_leaves_everything_to_this_one(here, monkeypatch):
         assert not any(ahead.compiled_elsewhere(*kernel) for kernel in KERNELS)
 
 
+def test_a_list_that_cannot_be_sent_leaves_everything_to_this_one(here, monkeypatch):
+    companion(monkeypatch)
+    with ahead.expecting(lambda: [("a", "first", (lambda: None,))]):
+        ahead.compiled_elsewhere("z", "unexpected", ())
+        ahead._companion._feeder.join(30)
+        assert ahead._companion._at_work is None
+
+
 def test_a_process_that_hangs_is_not_waited_for(here, monkeypatch):
     companion(monkeypatch, seconds=600)
     monkeypatch.setattr(ahead, "PATIENCE", 0.1)
@@ -102,6 +110,22 @@ def test_where_no_process_can_start_nothing_is_compiled_elsewhere(monkeypatch, e
     with ahead.expecting(lambda: KERNELS):
         assert not ahead.compiled_elsewhere("z", "unexpected", ())
         assert not ahead.compiled_elsewhere(*KERNELS[0])
+
+
+@pytest.mark.parametrize(
+    ("executable", "is_python"),
+    [
+        ("", False),
+        (None, False),
+        ("/usr/bin/server", False),
+        ("C:\\pythonw.exe", True),
+        ("/pypy3", True),
+    ],
+)
+def test_only_python_is_started(monkeypatch, executable, is_python):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
+    monkeypatch.setattr(sys, "executable", executable)
+    assert ahead.can_start() == is_python
 
 
 def test_one_processor_has_no_companion(monkeypatch):

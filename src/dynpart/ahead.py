@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -40,6 +39,8 @@ class Companion:
     """
 
     def __init__(self, kernels: Sequence[Kernel]) -> None:
+        import subprocess  # which reading a model does without
+
         self._waiting = list(kernels)
         self._at_work: Kernel | None = None
         self._changed = Condition()
@@ -70,8 +71,8 @@ class Companion:
                 requests.flush()
                 if not answers.readline():
                     break
-        except (OSError, ValueError, pickle.PicklingError):
-            pass  # the process has ended, or was never able to begin
+        except Exception:
+            pass  # the process has ended, or could not be told what to do
         with self._changed:
             self._at_work = None
             self._waiting.clear()
@@ -145,10 +146,14 @@ def compiled_elsewhere(module: str, name: str, types: tuple[Any, ...]) -> bool:
 
 
 def can_start() -> bool:
-    """Whether there is a second processor, and a Python that a process could be started with."""
+    """Whether there is a second processor, and a Python that a process could be started with.
+
+    Where Python is part of another program, that may be what `sys.executable` names.
+    """
     affinity = getattr(os, "sched_getaffinity", None)
     n_processors = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
-    return n_processors > 1 and bool(sys.executable) and not hasattr(sys, "frozen")
+    is_python = "py" in os.path.basename(sys.executable or "").lower()
+    return n_processors > 1 and is_python and not hasattr(sys, "frozen")
 
 
 def compile_kernel(kernel: Kernel) -> None:

@@ -35,7 +35,7 @@ from numba.core.types import unliteral
 from dynpart.ahead import Kernel, compiled_elsewhere
 from dynpart.notices import tell
 
-COMPILING = "compiling kernels for this machine: once after an installation, about 20 s"
+COMPILING = "compiling kernels for this machine: once after an installation, 10 to 20 s"
 COSTS = (
     "kernels are compiled anew in every process, which takes up to 20 s; set NUMBA_CACHE_DIR to a "
     "folder that can be written to"
