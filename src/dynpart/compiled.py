@@ -32,9 +32,10 @@ from numba.core.runtime import rtsys
 from numba.core.typed_passes import NativeLowering
 from numba.core.types import unliteral
 
+from dynpart.ahead import Kernel, compiled_elsewhere
 from dynpart.notices import tell
 
-COMPILING = "compiling kernels for this machine: once after an installation, about 20 s"
+COMPILING = "compiling kernels for this machine: once after an installation, 10 to 20 s"
 COSTS = (
     "kernels are compiled anew in every process, which takes up to 20 s; set NUMBA_CACHE_DIR to a "
     "folder that can be written to"
@@ -108,6 +109,12 @@ def _part(function: Callable[..., Any], compiler: type, **options: Any) -> Any:
     if not can_compile():
         return function
     return PartDispatcher(function, {}, {"nopython": True, "nogil": True, **options}, compiler)
+
+
+def kernel_for(kernel: Any, *arguments: Any) -> Kernel:
+    """A kernel with the types of these arguments, for :func:`dynpart.ahead.expecting`."""
+    types = tuple(kernel.typeof_pyval(argument) for argument in arguments)
+    return kernel.py_func.__module__, kernel.py_func.__name__, types
 
 
 def explicit_vectors() -> bool:
@@ -275,6 +282,7 @@ class LenientCache(FunctionCache):
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
+        self._function = function
         self._cache_file = IndexDataCacheFile(
             cache_path=self._cache_path,
             filename_base=self._impl.filename_base,
@@ -287,17 +295,22 @@ class LenientCache(FunctionCache):
         Numba alone would first import all that it can compile, SciPy's linear algebra among it;
         code that is made needs nothing but the functions that count references to arrays.
         """
-        found = None
+        found = self._found(sig, target_context)
+        if found is None:
+            tell(COMPILING)
+            if compiled_elsewhere(self._function.__module__, self._function.__name__, sig):
+                found = self._found(sig, target_context)
+        return found
+
+    def _found(self, sig: Any, target_context: Any) -> Any:
         try:
             rtsys.initialize(target_context)
             with self._guard_against_spurious_io_errors():
-                found = self._load_overload(sig, target_context)
+                return self._load_overload(sig, target_context)
         except Exception:  # unpickling a damaged file may raise anything
             with suppress(Exception):
                 self.flush()  # the index is begun again, and the code compiled again
-        if found is None:
-            tell(COMPILING)
-        return found
+        return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep code for later processes, if it can be."""

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dynpart import streaming
+from dynpart.ahead import expecting
 from dynpart.amplitudes import Amplitude
 from dynpart.arrays import like, to_numpy
 from dynpart.autoregression import check_autoregressive, earlier_columns
@@ -33,6 +34,7 @@ from dynpart.learning import (
     Task,
     activation_probabilities,
     complaints,
+    expected_kernels,
     fit_experts,
     neighbourly,
     with_levels,
@@ -227,9 +229,29 @@ class LearningModel(CountedModel):
         if self.autoregressive is not None:
             check_autoregressive(self.autoregressive, family, complete=data.is_complete)
         rows = data.encoded(family)
+        n_experts = 1 if isinstance(self.n_experts, str) else self.n_experts  # for now
+        kernels = partial(expected_kernels, data.engine, rows, family, data.moments, n_experts)
+        with expecting(kernels):
+            self._learn_from(
+                X, data, family, rows, n_experts, encoding, checkpoint, every=every, resume=resume
+            )
+
+    def _learn_from(
+        self,
+        X: Any,
+        data: Any,
+        family: Family,
+        rows: Any,
+        n_experts: int,
+        encoding: Encoding,
+        checkpoint: str | PathLike[str] | None,
+        *,
+        every: float,
+        resume: bool,
+    ) -> None:
+        """Learn experts from opened rows of a family."""
         moments = with_levels(data.engine, rows, family, data.moments)
         self._say_little(data)
-        n_experts = 1 if isinstance(self.n_experts, str) else self.n_experts  # for now
         task = Task(
             data.engine,
             rows,
@@ -302,7 +324,7 @@ class LearningModel(CountedModel):
         for complaint in complaints(
             summary, fit.experts, fit.history, limit, unseen, several_trials=several
         ):
-            warnings.warn(complaint, self._complaint, stacklevel=3)
+            warnings.warn(complaint, self._complaint, stacklevel=4)
 
     def _with_chosen_size(self, task: Task, encoding: Encoding, seed: int) -> Task:
         """The task with the number of experts that describes held-back rows best."""

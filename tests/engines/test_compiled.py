@@ -36,6 +36,31 @@ print(model.transform(make_pairs(2)).sum())
 """
 
 
+BARE = """
+import numpy as np
+from dynpart.bare import BareModel
+rows = np.random.default_rng(0).integers(0, 2, (120, 6)).astype(float)
+print(BareModel(3, max_iter=4, random_state=0).fit(rows).transform(rows).sum())
+"""
+
+AHEAD = """
+import numpy as np
+from dynpart import ahead
+from dynpart.compiled import kernel_for
+from dynpart.learning._expansion import expand
+from dynpart.prior._kernels import heaviest_forests
+ahead.can_start = lambda: True
+indptr, indices = np.array([0, 1, 2], dtype=np.int32), np.array([1, 0], dtype=np.int32)
+arguments = indptr, indices, np.ones(2), np.array([1.0, 1.0]), np.eye(2)
+with ahead.expecting(lambda: [kernel_for(expand, *arguments)]):
+    heaviest_forests(np.ones((1, 3)), np.zeros((1, 2), np.int64))
+    ahead._companion._feeder.join(120)
+    found = expand(*arguments)
+assert (found == np.ones((2, 2))).all(), found
+print("hits", sum(expand.stats.cache_hits.values()))
+"""
+
+
 @pytest.fixture(scope="module")
 def package(tmp_path_factory):
     """A copy of the package in which no cache can be written, whoever we are."""
@@ -137,6 +162,22 @@ def test_compiling_is_announced_to_those_who_listen(package, tmp_path, wanted):
     first, second = (run(program, package, NUMBA_CACHE_DIR=cache)[1] for _ in range(2))
     assert first == (f"{COMPILING}\n" if wanted else "")
     assert second == ""
+
+
+@pytest.mark.slow
+def test_a_second_process_leaves_its_code_in_the_cache(package, tmp_path):
+    out, err = run(AHEAD, package, NUMBA_CACHE_DIR=str(tmp_path / "cache"))
+    assert (out, err) == ("hits 1\n", "")
+
+
+@pytest.mark.slow
+def test_a_small_fit_of_discrete_columns_imports_no_linear_algebra(package, tmp_path):
+    heavy = ("numba.np.linalg", "numba.np.arraymath", "scipy.linalg", "scipy.special")
+    program = f"{BARE}import sys; print([name for name in {heavy!r} if name in sys.modules])\n"
+    cache = str(tmp_path / "cache")
+    (first, _), (second, _) = (run(program, package, NUMBA_CACHE_DIR=cache) for _ in range(2))
+    assert first.splitlines()[0] == second.splitlines()[0]
+    assert second.splitlines()[1] == "[]"
 
 
 def test_code_of_an_earlier_process_needs_no_compiler(package, filled):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from dynpart.ahead import Kernel
 from dynpart.amplitudes import Amplitude
 from dynpart.arrays import like, namespace, to_numpy
 from dynpart.autoregression import Autoregression, AutoregressionSums, log_density_given
@@ -436,6 +437,12 @@ class NumpyEngine:
         """The function as it is."""
         return fold
 
+    def expected_kernels(
+        self, rows: Any, experts: Experts, rules: Sequence[PursuitRule]
+    ) -> list[Kernel]:
+        """None that take long to compile."""
+        return []
+
     def hold(self, rows: Rows) -> Rows:
         """The rows as they are."""
         return rows
@@ -467,6 +474,14 @@ class Engine(Protocol):
     """
 
     name: str
+
+    def expected_kernels(
+        self, rows: Any, experts: Experts, rules: Sequence[PursuitRule]
+    ) -> list[Kernel]:
+        """The compiled kernels of pursuits by these rules, if compiling them takes long.
+
+        Only the types of rows and experts matter; nothing is run.
+        """
 
     def hold(self, rows: Any) -> Any:
         """Rows in the form in which the engine keeps them for repeated use."""

@@ -17,6 +17,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dynpart.ahead import Kernel
 from dynpart.arrays import namespace
 from dynpart.autoregression import AutoregressionSums
 from dynpart.engines._contract import (
@@ -318,6 +319,12 @@ class BlocksEngine:
 
     def __init__(self, inner: Engine) -> None:
         self.inner = inner
+
+    def expected_kernels(
+        self, rows: Any, experts: Experts, rules: Sequence[PursuitRule]
+    ) -> list[Kernel]:
+        """None: a table in blocks takes longer than they do."""
+        return []
 
     def hold(self, rows: AnyRows) -> AnyRows:
         """The rows as they are, block by block."""

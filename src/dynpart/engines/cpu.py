@@ -7,15 +7,17 @@ depends on the cut: see the kernels beside this module.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dynpart.ahead import Kernel
 from dynpart.amplitudes import Amplitude, Terms
 from dynpart.arrays import is_observed, row_blocks
 from dynpart.autoregression import AutoregressionSums
+from dynpart.compiled import kernel_for
 from dynpart.composition import owners_of
 from dynpart.engines import (
     _cpu_amplitudes,
@@ -78,8 +80,12 @@ PULLED_ROWS = 256
 SUM_BYTES = 1 << 26
 """Memory for the sums of blocks, if one block does not need more."""
 
-Run = Callable[["Threads", NDArray, NDArray, NDArray], None]
-"""Threads and rows; orders and log-likelihoods to be filled in."""
+Run = Callable[..., None]
+"""Threads and rows; orders and log-likelihoods to be filled in; how kernels are called."""
+
+
+def _call(kernel: Callable, *arguments: Any) -> None:
+    kernel(*arguments)
 
 
 class CpuEngine(NumpyEngine):
@@ -113,17 +119,15 @@ class CpuEngine(NumpyEngine):
         experts.check_shapes(rows, cost=rule.cost)
         rule.check_background(background)
         rows, experts = without_shift(rows, experts)
-        dtype = np.int16 if experts.n_experts < np.iinfo(np.int16).max else np.int32
+        dtype = _order_type(experts)
         if background is not None:
             experts = experts.beside(background)
         if experts.autoregression is not None:
             run = _offset_pursuit(experts, rule)
         elif experts.amplitude is not None:
             run = _amplitude_pursuit(experts, rule, guided=background is not None)
-        elif _is_discrete(experts):
-            run = _discrete_pursuit(experts, rule, complete=rows.complete)
         else:
-            run = _pursuit(experts, rule)
+            run = _plain_pursuit(experts, rule, complete=rows.complete)
 
         def of_chunk(chunk: slice) -> Codes:
             x, n_rows = _prepared(rows[chunk], experts, self._threads), chunk.stop - chunk.start
@@ -133,6 +137,25 @@ class CpuEngine(NumpyEngine):
             return Codes(order, log_likelihood).of_rows(rows[chunk], experts.family)
 
         return Codes.joined([of_chunk(chunk) for chunk in _chunks(rows, experts)])
+
+    def expected_kernels(
+        self, rows: Rows, experts: Experts, rules: Sequence[PursuitRule]
+    ) -> list[Kernel]:
+        """The kernels of these pursuits, for :func:`dynpart.ahead.expecting`; nothing is run."""
+        if self.n_threads == 1:
+            return []  # more than one processor is not ours to use
+        rows, experts = without_shift(rows[:1], experts)
+        x, dtype = _prepared(rows, experts, self._threads), _order_type(experts)
+        found: list[Kernel] = []
+
+        def note(kernel: Callable, *arguments: Any) -> None:
+            found.append(kernel_for(kernel, *arguments))
+
+        for rule in rules:
+            run = _plain_pursuit(experts, rule, complete=rows.complete)
+            order: NDArray[Any] = np.full((1, rule.max_active), -1, dtype=dtype)
+            run(self._threads, x, order, np.empty(1), note)
+        return found
 
     def gradient_sums(self, rows: Rows, experts: Experts, codes: Codes) -> GradientSums:
         """Sums of g = d log P / d log e_k and g^2 in the smoothed composition (appendix A)."""
@@ -274,6 +297,11 @@ class ThreadTables(threading.local):
         self.tables = np.empty((n_tables, size), dtype=np.float32)
 
 
+def _order_type(experts: Experts) -> type:
+    """The type in which codes name experts."""
+    return np.int16 if experts.n_experts < np.iinfo(np.int16).max else np.int32
+
+
 def _is_discrete(experts: Experts) -> bool:
     """Whether values are levels whose densities fit into a table for all rows."""
     n_levels = experts.family.n_levels
@@ -327,10 +355,12 @@ def _general_gradients(experts: Experts) -> Callable:
     """The gradient kernel of a family that no kernel knows: the family itself is asked."""
     eta = experts.eta
     n_statistics, _, n_features = eta.shape
-    families = [
-        experts.family.of_columns(np.arange(start, min(start + TILE, n_features)))
-        for start in range(0, n_features, TILE)
-    ]
+    families = [experts.family]
+    if n_features > TILE:
+        families = [
+            experts.family.of_columns(np.arange(start, min(start + TILE, n_features)))
+            for start in range(0, n_features, TILE)
+        ]
 
     def kernel(
         T: NDArray, missing: Any, weight: Any, lo: int, hi: int, start: int, width: int,
@@ -449,6 +479,12 @@ def _kernel_rule(rule: PursuitRule, n_experts: int) -> KernelRule:
     return fewest, most, MARGIN, cost, int(rule.n_swaps), bool(rule.prune), n_starts, charges
 
 
+def _plain_pursuit(experts: Experts, rule: PursuitRule, *, complete: bool) -> Run:
+    if _is_discrete(experts):
+        return _discrete_pursuit(experts, rule, complete=complete)
+    return _pursuit(experts, rule)
+
+
 def _discrete_pursuit(experts: Experts, rule: PursuitRule, *, complete: bool) -> Run:
     by, model = order_tables(experts), level_tables(experts, complete=complete)
     rank, rank_by_expert, keys = by.rank, by.rank_by_expert, by.keys
@@ -459,29 +495,34 @@ def _discrete_pursuit(experts: Experts, rule: PursuitRule, *, complete: bool) ->
         levels = SmoothedTables.of(experts)
         shares, shares_by_expert = levels.shares(model)
 
-    def run(threads: Threads, x: NDArray, order: NDArray, log_likelihood: NDArray) -> None:
+    def run(
+        threads: Threads, x: NDArray, order: NDArray, log_likelihood: NDArray, call: Any = _call
+    ) -> None:
         n_rows = len(x)
         first, score = np.empty(n_rows, np.int64), np.empty(n_rows)
 
         def begin(lo: int, hi: int) -> None:
-            _cpu_levels.first_pass(
-                x, lo, hi, model.usual, model.surprise, model.constant, rule_[3], first, score
-            )
+            call(
+                _cpu_levels.first_pass, x, lo, hi, model.usual, model.surprise, model.constant,
+                rule_[3], first, score,
+            )  # fmt: skip
 
         def smoothed(lo: int, hi: int) -> None:
             block = min(_cpu_smoothed.BLOCK, hi - lo)
-            _cpu_smoothed.pursue_levels(
-                x, lo, hi, first, model.table, shares, shares_by_expert, levels.levels,
-                levels.levels_by_expert, levels.log2_expertise, rule_,
+            call(
+                _cpu_smoothed.pursue_levels, x, lo, hi, first, model.table, shares,
+                shares_by_expert, levels.levels, levels.levels_by_expert, levels.log2_expertise,
+                rule_,
                 np.empty((block, n_features), np.int64),
                 new_block_work(block, experts.n_experts, n_features, n_lanes),
                 new_refinement(rank, keys, rule_), order, log_likelihood,
             )  # fmt: skip
 
         def hard(rows: NDArray[np.intp]) -> None:
-            _cpu_levels.pursue_group(
-                rows, first, score, x, model.usual, model.agreed, model.largest, model.table, rank,
-                rank_by_expert, rule_, new_refinement(rank, keys, rule_), order, log_likelihood,
+            call(
+                _cpu_levels.pursue_group, rows, first, score, x, model.usual, model.agreed,
+                model.largest, model.table, rank, rank_by_expert, rule_,
+                new_refinement(rank, keys, rule_), order, log_likelihood,
             )  # fmt: skip
 
         threads.map_rows(begin, n_rows, n_terms // 8)
@@ -519,19 +560,23 @@ def _pursuit(experts: Experts, rule: PursuitRule) -> Run:
         levels = SmoothedTables.of(experts)
         offsets = grouped_offsets(block, n_features, n_lanes)
 
-    def run(threads: Threads, T: NDArray, order: NDArray, log_likelihood: NDArray) -> None:
+    def run(
+        threads: Threads, T: NDArray, order: NDArray, log_likelihood: NDArray, call: Any = _call
+    ) -> None:
         def smoothed(lo: int, hi: int) -> None:
-            _cpu_smoothed.pursue_dense(
-                T, lo, hi, theta, log_partition, levels.levels, levels.levels_by_expert,
-                levels.log2_levels, levels.log2_expertise, rule_, tuple(memory.tables), offsets,
+            call(
+                _cpu_smoothed.pursue_dense, T, lo, hi, theta, log_partition, levels.levels,
+                levels.levels_by_expert, levels.log2_levels, levels.log2_expertise, rule_,
+                tuple(memory.tables), offsets,
                 new_block_work(block, experts.n_experts, n_features, n_lanes),
                 new_refinement(by.rank, by.keys, rule_), order, log_likelihood,
             )  # fmt: skip
 
         def hard(lo: int, hi: int) -> None:
-            _cpu_dense.pursue(
-                T, lo, hi, block, theta, log_partition, by.rank, by.rank_by_expert, rule_,
-                new_refinement(by.rank, by.keys, rule_), memory.tables[0], order, log_likelihood,
+            call(
+                _cpu_dense.pursue, T, lo, hi, block, theta, log_partition, by.rank,
+                by.rank_by_expert, rule_, new_refinement(by.rank, by.keys, rule_),
+                memory.tables[0], order, log_likelihood,
             )  # fmt: skip
 
         threads.map_rows(smoothed if rule.smoothed else hard, T.shape[1], n_terms, block)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import cache, reduce
@@ -20,6 +20,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from dynpart.ahead import Kernel
 from dynpart.arrays import is_tensor, row_blocks
 from dynpart.autoregression import AutoregressionSums
 from dynpart.composition import owners
@@ -107,6 +108,12 @@ class TorchEngine:
     def place(self, moments: ColumnMoments) -> ColumnMoments:
         """The moments on the device, where sums are."""
         return moments.like(torch.empty(0, device=self.device))
+
+    def expected_kernels(
+        self, rows: Any, experts: Experts, rules: Sequence[PursuitRule]
+    ) -> list[Kernel]:
+        """None: they are of another compiler."""
+        return []
 
     def hold(self, rows: Rows) -> Rows:
         """Move rows to the device if they fit; else they stay, and are streamed when needed."""

@@ -19,7 +19,7 @@ from dynpart.learning._plans import Annealed, Paper, Plan, Sizes, Step, candidat
 from dynpart.learning._records import IterationRecord, LearnerState
 from dynpart.learning._restarts import COUNTED_ROWS, Fit, fit_experts
 from dynpart.learning._splits import Split, held_back_parts, splits_of
-from dynpart.learning._task import Task, with_levels
+from dynpart.learning._task import Task, expected_kernels, with_levels
 from dynpart.learning._trials import Adaptation, Trial
 from dynpart.learning._unseen import WORTH_IT
 
@@ -46,6 +46,7 @@ __all__ = [
     "break_ties",
     "candidates",
     "complaints",
+    "expected_kernels",
     "fit_experts",
     "fit_mixture",
     "held_back_parts",

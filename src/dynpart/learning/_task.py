@@ -9,11 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dynpart.ahead import Kernel
 from dynpart.amplitudes import Amplitude
 from dynpart.arrays import as_float64, like, namespace
 from dynpart.engines import Engine, Experts, PursuitRule
 from dynpart.families import ColumnMoments, Family
 from dynpart.learning._connectivity import Neighbours
+from dynpart.neighbourhood import neighbourhood_kernels
+from dynpart.prior import prior_kernels
 
 FEWEST_FOR_PRIOR = 200
 """Rows from which on enough codes can be held back to judge a learnt prior."""
@@ -187,16 +190,50 @@ def with_levels(engine: Engine, rows: Any, family: Family, moments: ColumnMoment
     """
     if not family.counts_levels:
         return moments
-    xp, n_features = namespace(moments.mean), len(moments.mean)
-    nothing = xp.stack([0 * moments.mean] * family.n_statistics)
-    known = replace(moments, levels=nothing)
-    eta = family.constrain(family.population(known)[:, None])
-    alone = Experts(family, eta, 0 * moments.mean[None])
+    n_features, alone = len(moments.mean), _average(family, moments)
     codes = engine.pursue(rows, alone, PursuitRule(1, 1, np.zeros(1)))
     counts = engine.responsibility_sums(rows, alone, codes).statistics[:, 0]
     kinds = family.kinds_of_columns(n_features)
     discrete = [float(kind in ("binary", "categorical")) for kind in kinds]
     return replace(moments, levels=counts * like(np.array(discrete), counts))
+
+
+def expected_kernels(
+    engine: Engine, rows: Any, family: Family, moments: ColumnMoments, n_experts: int
+) -> list[Kernel]:
+    """Kernels that a fit will call: those that take longest to compile, the longest first.
+
+    Parameters
+    ----------
+    engine : Engine
+    rows : object
+        In the engine's hands, as `family` encodes them.
+    family : Family
+    moments : ColumnMoments
+    n_experts : int
+
+    Returns
+    -------
+    list of Kernel
+        Of the hard and the smoothed pursuit, of sums over neighbours, and of the prior.
+    """
+    one = _average(family, moments)
+    xp, rule = namespace(one.eta), PursuitRule(1, n_experts, np.zeros(n_experts))
+    eta = xp.concatenate([one.eta] * n_experts, 1)
+    experts = Experts(family, eta, xp.concatenate([one.log2_expertise] * n_experts))
+    pursuits = engine.expected_kernels(rows, experts, [rule, replace(rule, smoothed=True)])
+    if not pursuits:
+        return []
+    return [*dict.fromkeys(pursuits), *neighbourhood_kernels(), *prior_kernels()]
+
+
+def _average(family: Family, moments: ColumnMoments) -> Experts:
+    """One expert, of the opinion of all rows as far as the moments tell it."""
+    xp = namespace(moments.mean)
+    known = replace(moments, levels=xp.stack([0 * moments.mean] * family.n_statistics))
+    return Experts(
+        family, family.constrain(family.population(known)[:, None]), 0 * moments.mean[None]
+    )
 
 
 def _drawn(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dynpart.arrays import like, log_gamma, namespace, to_numpy
+from dynpart.arrays import like, namespace, to_numpy
 from dynpart.engines import CodeSummary, Engine, Experts, PursuitRule, ResponsibilitySums
 from dynpart.families import Family
 from dynpart.learning._batch import shared, sharpened
@@ -289,5 +289,6 @@ def _log_prior_of_sizes(active: NDArray, sizes: NDArray, max_active: int) -> Arr
     n_experts = active.shape[1]
     k = active.sum(axis=1)
     frequency = (sizes + 0.5) / (sizes.sum() + 0.5 * max_active)
-    ways = log_gamma(n_experts + 1) - log_gamma(k + 1) - log_gamma(n_experts - k + 1)
-    return np.log(frequency[k]) - ways
+    found, place = np.unique(k, return_inverse=True)
+    ways = np.array([math.log(math.comb(n_experts, size)) for size in found.tolist()])
+    return np.log(frequency[k]) - ways[place]

@@ -25,6 +25,21 @@ def without_edges(prior):
     return np.exp(np.clip(-pair, -MOST, MOST))
 
 
+def example(prior):
+    """The kernel with arguments of the types that it is called with, for two experts."""
+    density, ranks = np.ones((1, 2, 1)), np.zeros((2, 1), np.int32)
+    tables = (*prior.by_expert, without_edges(prior))
+    return (
+        sum_neighbours,
+        density,
+        ranks,
+        np.ones((1, 2), np.bool_),
+        tables,
+        np.ones(1),
+        ranks * 1.0,
+    )
+
+
 @compiled
 def sum_neighbours(density, ranks, active, tables, log_density, activation):
     """Sum P(x | h) P(h) over each row's code and its neighbours.

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dynpart.ahead import Kernel
 from dynpart.arrays import row_blocks
 from dynpart.engines import Experts
 from dynpart.engines.reference import expert_log_densities
@@ -72,6 +73,14 @@ def neighbourhood(
 
         threads.map_rows(of_part, len(codes), size)
     return found
+
+
+def neighbourhood_kernels() -> list[Kernel]:
+    """The kernel that `neighbourhood` calls, for :func:`dynpart.ahead.expecting`."""
+    from dynpart.compiled import kernel_for
+    from dynpart.neighbourhood._kernels import example
+
+    return [kernel_for(*example(CodePrior.independent([0.5, 0.5])))]
 
 
 def all_summed(rows: Rows, experts: Experts, prior: CodePrior) -> Neighbourhood:

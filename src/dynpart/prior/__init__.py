@@ -10,6 +10,7 @@ from dynpart.prior._fitting import (
     independent_prior,
     mean_log_prior,
 )
+from dynpart.prior._lists import prior_kernels
 
 __all__ = [
     "ALWAYS",
@@ -22,4 +23,5 @@ __all__ = [
     "independent_prior",
     "log_sum_exp",
     "mean_log_prior",
+    "prior_kernels",
 ]

@@ -39,7 +39,7 @@ def shares_of_types(start, experts, counts, tables, least, share, n_rows, active
     """
     n_types, n_experts = active.shape
     is_active, score = np.zeros(n_experts + 1), np.empty(n_types)
-    linked = tables[3].any()
+    linked = any_edge(tables[3])
     for i in range(len(counts)):
         code = experts[start[i] : start[i + 1]]
         score_types(code, tables, linked, is_active, score)
@@ -57,10 +57,30 @@ def log_probabilities(start, experts, tables, found):
     single = tables[1]
     is_active = np.zeros(len(single) + 1)
     score, share = np.empty(single.shape[1]), np.empty(single.shape[1])
-    linked = tables[3].any()
+    linked = any_edge(tables[3])
     for i in range(len(found)):
         score_types(experts[start[i] : start[i + 1]], tables, linked, is_active, score)
         found[i] = _shared_out(score, LEAST, 1.0, share)
+
+
+@in_place
+def any_edge(pair):
+    """Whether any type has an edge; NumPy's own `any` would be compiled, and read, with SciPy."""
+    for k in range(pair.shape[0]):
+        for c in range(pair.shape[1]):
+            if pair[k, c] != 0:
+                return True
+    return False
+
+
+@in_place
+def first_largest(values):
+    """Where the largest value stands, the first of several."""
+    best = 0
+    for place in range(1, len(values)):
+        if values[place] > values[best]:
+            best = place
+    return best
 
 
 @in_place
@@ -109,10 +129,10 @@ def likeliest_types(start, experts, tables, own, most):
     """The likeliest type of codes and log P(h, type) of it, filled in; see `shares_of_types`."""
     single = tables[1]
     is_active, score = np.zeros(len(single) + 1), np.empty(single.shape[1])
-    linked = tables[3].any()
+    linked = any_edge(tables[3])
     for i in range(len(own)):
         score_types(experts[start[i] : start[i + 1]], tables, linked, is_active, score)
-        own[i] = np.argmax(score)
+        own[i] = first_largest(score)
         most[i] = score[own[i]]
 
 
@@ -200,7 +220,7 @@ def heaviest_forests(gain, parent):
     for c in range(n_types):
         best[:], link[:] = 0.0, -1
         for _ in range(n_experts):
-            k = int(np.argmax(best))
+            k = first_largest(best)
             parent[c, k] = link[k]
             best[k] = -np.inf  # it has a place now
             for other in range(n_experts):
@@ -213,6 +233,23 @@ def heaviest_forests(gain, parent):
 @inlined
 def _x_log_x(x):
     return x * np.log(x) if x > 0 else 0.0
+
+
+def examples():
+    """Every kernel with arguments of the types that fitting calls it with."""
+    from dynpart.prior._code_prior import CodePrior
+
+    tables, (start, experts) = CodePrior.independent([0.5, 0.5]).by_expert, code_lists(np.eye(2))
+    one, share, pairs = np.ones(1), np.ones((2, 1)), np.ones((1, 3))
+    lists = start, experts, np.ones(2)
+    return [
+        (shares_of_types, *lists, tables, LEAST, share, one, np.ones((1, 2))),
+        (heaviest_forests, pairs, np.zeros((1, 2), np.int64)),
+        (gains_of_edges, pairs, one, np.ones(2), 1.0, 1.0, pairs),
+        (log_probabilities, start, experts, tables, np.ones(2)),
+        (likeliest_types, start, experts, tables, np.zeros(2, np.int64), np.ones(2)),
+        (sums_of_pairs, *lists, share, 1.0, 0, pairs),
+    ]
 
 
 def code_lists(codes):

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dynpart.ahead import Kernel
 from dynpart.arrays import row_blocks
 from dynpart.prior._code_prior import CodePrior
 from dynpart.prior._counted import (
@@ -137,6 +138,14 @@ class ListedCodes(Counted):
     def without_empty(self, prior: CodePrior) -> CodePrior:
         """The prior as it is: types were left out as soon as they were given up."""
         return prior
+
+
+def prior_kernels() -> list[Kernel]:
+    """The kernels that fitting a prior calls, for :func:`dynpart.ahead.expecting`."""
+    from dynpart.compiled import kernel_for
+    from dynpart.prior import _kernels
+
+    return [kernel_for(*example) for example in _kernels.examples()]
 
 
 def _without_empty(types: Types) -> Types:
