@@ -1,4 +1,4 @@
-"""Rows told value after value: how models are scored, kept and written down."""
+"""Autoregressive models: scores, kept results and the report."""
 
 from pathlib import Path
 
@@ -71,7 +71,7 @@ def test_a_document_of_its_own_has_all_that_is_kept(tmp_path):
     path = tmp_path / "docs" / "ordered.md"
     write_ordered_document(path, tmp_path, results_of(ours=-18.5, made=-17.0), "On a toaster.")
     text = path.read_text()
-    assert text.startswith("# Rows told value after value")
+    assert text.startswith("# Autoregressive models")
     assert "dynpart compare --data autoregressive --seeds 1" in text
     assert "On a toaster." in text
     assert "| MADE | -17.00 |" in text
