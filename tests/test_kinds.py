@@ -1,4 +1,4 @@
-"""What a column is: by what was said, by what stands there, and by rules a person would guess."""
+"""Kinds of columns: from the user's settings, from the values, and by documented rules."""
 
 import datetime
 

@@ -1,4 +1,4 @@
-"""The package as a whole: quick to import, honest about its names."""
+"""The package: import time, lazy imports and public names."""
 
 import os
 import re

@@ -94,7 +94,7 @@ def test_an_update_follows_the_sums(problem):
     kinds = np.array(experts.family.kinds_of_columns(rows.shape[1]))
     of_levels = np.isin(kinds, ["binary", "categorical"])
     for after in (free, half, kept):
-        # Of numbers the mean is an average; the second moment has a floor, or a prior of its own.
+        # For numbers the mean is an average; the second moment has a lower bound or a prior.
         told = np.where(of_levels, average, np.stack([average[0], *after.eta[1:]]))
         np.testing.assert_allclose(after.eta[0], experts.family.constrain(told)[0], atol=1e-9)
     largest = np.abs(free.log2_expertise).max(axis=0)

@@ -16,7 +16,7 @@ def test_threads_do_every_task_once_and_raise_the_first_error():
 
 
 def test_no_more_threads_are_asked_for_than_there_are_tasks():
-    """A thousand million threads are as good as one for each task."""
+    """A limit of a billion threads starts no more threads than there are tasks."""
     threads, done = Threads(10**9), []
     threads.map(done.append, range(5), n_terms=10**9)
     assert sorted(done) == list(range(5))

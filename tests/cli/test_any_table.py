@@ -1,4 +1,4 @@
-"""Raw tables go in at the first try: no option, no traceback, and levels are spoken throughout."""
+"""Raw tables are read without options or tracebacks, and levels keep their names throughout."""
 
 import csv
 import gzip

@@ -1,4 +1,4 @@
-"""From a person's file to a model, codes, words and a page, with errors that say what to do."""
+"""From a user's file to a model, codes, descriptions and a page, with helpful errors."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""One table in many containers: whatever holds it, and however it says "not observed"."""
+"""One table in many containers, with all representations of missing values."""
 
 import datetime
 from functools import cache
