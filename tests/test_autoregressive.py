@@ -96,6 +96,7 @@ def test_drawn_rows_are_like_those_learnt_from(fitted, walker):
     steps = np.diff(walker.sample(2000, random_state=0) / 10.0 ** np.arange(6), axis=1)
     assert_allclose(steps.std(axis=0), 1, atol=0.35)
     assert_array_equal(fitted.sample(5, random_state=1), fitted.sample(5, random_state=1))
+    assert (fitted.sample(5, random_state=1) != fitted.sample(5, random_state=2)).any()
 
 
 @pytest.mark.slow

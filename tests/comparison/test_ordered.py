@@ -37,7 +37,7 @@ def test_results_are_measured_kept_and_written_down(tmp_path):
     contestants = [ORDERED_CONTESTANTS["bernoulli-mixture"], ORDERED_CONTESTANTS["dynamic-plain"]]
     found = run_ordered([PROBLEM], contestants, [0], folder=tmp_path, report=lambda line: None)
     mixture, ours = found
-    assert ours.scores["nearby"] >= ours.scores["nats"] - 1e-9
+    assert ours.scores["nearby"] > ours.scores["nats"]  # the sum has more codes than the best one
     assert 1 <= ours.scores["active"] <= 2
     assert load_ordered(tmp_path) == found
     again = run_ordered([PROBLEM], contestants, [0], folder=tmp_path, report=pytest.fail)
