@@ -290,8 +290,8 @@ def test_a_model_goes_on_after_fit_and_after_a_pickle():
 
 def test_fit_forgets_the_stream():
     batches = batches_of_pairs(2)
-    streamed = DynamicPartitionModel(10, random_state=0).partial_fit(batches[0])
-    fresh = DynamicPartitionModel(10, random_state=0)
+    streamed = DynamicPartitionModel(10, max_iter=6, random_state=0).partial_fit(batches[0])
+    fresh = DynamicPartitionModel(10, max_iter=6, random_state=0)
     for model in (streamed, fresh):
         model.fit(batches[1])
         fitted = model.means_.copy()
