@@ -151,7 +151,7 @@ class JudgesStability:
         >>> from dynpart import DynamicPartitionModel
         >>> from dynpart.datasets import make_pairs
         >>> X = make_pairs(3, 200, random_state=0)
-        >>> model = DynamicPartitionModel(6, random_state=0).fit(X)
+        >>> model = DynamicPartitionModel(6, max_iter=10, random_state=0).fit(X)
         >>> model.stability(X, 3, random_state=0).found
         (3, 3, 3, 3, 3, 3)
         """
