@@ -141,7 +141,7 @@ def test_what_was_said_overrules():
     [
         ({"z": "real"}, "'z', which is not a column of X; it has 'a', 'b'"),
         ({7: "real"}, "a place below 2, got 7"),
-        ({"a": "nominal"}, "'nominal' of column 'a'"),
+        ({"a": "nominal"}, "column 'a' to 'nominal'"),
         (["real"], r"an entry per column \(2\), got 1"),
         ({"a": ["x", "x"]}, "differ from each other"),
         ({"a": "real", 0: "count"}, "column 'a' twice"),

@@ -107,7 +107,7 @@ def _kind(value: Any, d: int, names: Sequence[str] | None) -> str | tuple[str, .
         )
     known = ", ".join(map(repr, KINDS))
     raise ValueError(
-        f"columns says {value!r} of {column_words(d, names)}; a kind is one of {known}, or a list "
+        f"columns sets {column_words(d, names)} to {value!r}; a kind is one of {known}, or a list "
         "of levels"
     )
 
@@ -209,8 +209,8 @@ class Survey:
             row = int(np.flatnonzero(is_observed(values))[0]) if is_observed(values).any() else 0
             word = words[int(values[row])] if is_observed(values).any() else ""
             raise ValueError(
-                f"{name} holds {word!r} in {place(row, d, table.names)}, a text, but columns says "
-                f"that it is a {said} column: {GIVE_NUMBERS}"
+                f"{name} holds {word!r} in {place(row, d, table.names)}, a text, but columns sets "
+                f"the column to {said}: {GIVE_NUMBERS}"
             )
         if said == "real":
             return
@@ -220,7 +220,7 @@ class Survey:
             needs = "0 or 1" if said == "binary" else "whole numbers from 0"
             raise ValueError(
                 f"{name} holds {level_name(values[wrong[0]])} in "
-                f"{place(wrong[0], d, table.names)}, but columns says that it is {said}, and "
+                f"{place(wrong[0], d, table.names)}, but columns sets it to {said}, and "
                 f"{said} columns hold {needs}: correct the value, or use 'real' or 'categorical'"
             )
 
@@ -274,8 +274,8 @@ class Survey:
         flags = boolean_words(words) if dtype == "text" else None
         if said == "binary" and flags is None and len(words) != 2:
             raise ValueError(
-                f"columns says that {self._called(d)} is binary, but it holds {len(words)} "
-                f"different texts, {listed(words)}: say 'categorical'"
+                f"columns sets {self._called(d)} to binary, but it holds {len(words)} "
+                f"different texts, {listed(words)}: use 'categorical'"
             )
         if said == "binary" or (said is None and flags is not None):
             return "binary", flags or tuple(words)
@@ -406,7 +406,7 @@ def check_text(texts: Mapping[str, int], called: str, key: Any) -> None:
         "and hardly describe them:",
     }[found.reason]
     raise ValueError(
-        f"{called} {problem} leave the column out, or say columns={{{key!r}: 'categorical'}} to "
+        f"{called} {problem} leave the column out, or set columns={{{key!r}: 'categorical'}} to "
         "use the texts as levels"
     )
 
