@@ -1,5 +1,5 @@
-# Everything a fresh clone needs. Each target makes the environment it runs in; a stamp file
-# remembers the installation, so that only a changed pyproject.toml installs again.
+# Targets for a fresh clone. Each creates the environment it runs in; stamp files record the
+# installation, so that only a changed pyproject.toml installs again.
 
 PYTHON ?= python3
 VENV := .venv

@@ -32,7 +32,7 @@ def rmse(found: NDArray, X: NDArray) -> float:
 
 
 def reconstructed(model: DynamicPartitionModel, X: NDArray) -> tuple[float, float]:
-    """Error of the rows as the model sees them, and the number of active experts."""
+    """Reconstruction error of the rows, and the number of active experts."""
     H = model.transform(X)
     return rmse(model.inverse_transform(H, model.amplitudes(X, H)), X), float(H.sum(axis=1).mean())
 

@@ -2,11 +2,11 @@
 
     DYNPART_DATA=data python -m benchmarks.codes
 
-For the tables in the folder `tables` of DYNPART_DATA: how much default codes, one start and greedy
-codes fall short of the best of all codes, on average and in nats a row; rows whose default code is
-worse than the greedy one; and rows that one addition, removal or exchange would improve. Codes are
-chosen, and judged, by log P(x | h), and by the joint: log P(x | h) + log P(h) under the prior that
-was learnt with the experts.
+For the tables in the folder `tables` of DYNPART_DATA: mean difference, in nats per row, between the
+best of all codes and default codes, codes from one start, and greedy codes; rows whose default code
+is worse than the greedy one; and rows that one addition, removal or exchange would improve. Codes
+are chosen and scored by log P(x | h), and by the joint: log P(x | h) + log P(h) under the learnt
+prior.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ TABLES = ("titanic", "zoo", "heart_disease")
 SIZES = (4, 6, 8, 10)
 SEEDS = (0, 1)
 FEW_LEVELS = 8
-"""Columns with more different values are cut at their quartiles, those of text are left out."""
+"""Columns of numbers with more different values are cut at their quartiles; texts are left out."""
 NEAR = 5e-3
-"""Nats that rounding and the margin may make of a difference."""
+"""Tolerance for rounding and the margin, in nats."""
 
 
 def one_hot(path: Path) -> NDArray[np.uint8]:
@@ -59,7 +59,7 @@ def one_hot(path: Path) -> NDArray[np.uint8]:
 def values_of_all_codes(
     rows: Rows, experts: Experts, prior: CodePrior | None
 ) -> tuple[NDArray, NDArray]:
-    """All codes, (n_codes, n_experts), and what they are worth to each row, (n_codes, n_rows)."""
+    """All codes, (n_codes, n_experts), and their objective for each row, (n_codes, n_rows)."""
     codes = np.array(list(itertools.product([False, True], repeat=experts.n_experts))[1:])
     density = expert_log_densities(rows, experts)
     owner = owners(experts.ranks, codes)

@@ -1,8 +1,8 @@
-"""Hostile input, measured: damaged files, absurd tables and wild parameters, thousands of each.
+"""Fuzzing: thousands of damaged files, invalid tables and random parameters.
 
-Every target draws cases with hypothesis (or injects faults) and accepts only two outcomes: the
-documented error, or a result that holds together. Each runs in a process of its own, so that even a
-crash of the interpreter is counted and not just suffered.
+Every target draws cases with hypothesis (or injects faults) and accepts only two outcomes: a
+documented error, or a consistent result. Each target runs in its own process, so that a crash of
+the interpreter is counted, too.
 
     python benchmarks/fuzz.py                  # at least 15,000 cases
     python benchmarks/fuzz.py --cases 500 --only model-file
@@ -156,7 +156,7 @@ def command_line(n_cases: int, folder: Path) -> Counts:
 
 
 def gappy_tables(n_cases: int, folder: Path) -> Counts:
-    """Tables with gaps and weights, fitted and looked at by every command."""
+    """Tables with gaps and weights, fitted and read by every command."""
     table, other, out = folder / "t.csv", folder / "m.dynpart", folder / "out.csv"
     page = folder / "r.html"
     fit = ["--experts=2", "--iterations=2", f"--output={other}", "--force"]
@@ -212,7 +212,7 @@ def array_files(n_cases: int, folder: Path) -> Counts:
 
 
 def _one_line(text: str) -> str:
-    """What people are told is one line, with plain numbers."""
+    """Messages are one line, with plain numbers."""
     assert text
     assert len(printable(text).splitlines()) == 1
     assert "np.float64" not in text
@@ -232,12 +232,12 @@ def _sound(table: Table) -> str:
 
 
 def estimator(n_cases: int, folder: Path) -> Counts:
-    """Wild data and parameters for fit, encode and decode."""
+    """Random data and parameters for fit, encode and decode."""
     return drawn(n_cases, cases.fits(), cases.check_fit)
 
 
 def codes(n_cases: int, folder: Path) -> Counts:
-    """Wild codes for a sound model."""
+    """Random codes for a valid model."""
     model = load(GOLDEN / "golden-v1-gaussian.dynpart")
     return drawn(n_cases, cases.odd_codes(3), lambda H: cases.check_codes(model, H))
 
@@ -286,7 +286,7 @@ def killed_writer(n_cases: int, folder: Path) -> Counts:
 
 
 def full_disk(n_cases: int, folder: Path) -> Counts:
-    """The disk takes only so many bytes of a new checkpoint."""
+    """The disk becomes full while a new checkpoint is written."""
     rng = np.random.default_rng()
     path = folder / "c"
     save_checkpoint(path, Checkpoint({"x": np.zeros(1000)}, {"turn": 0}))

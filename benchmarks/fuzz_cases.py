@@ -1,4 +1,4 @@
-"""What the fuzzer throws: strategies for damaged files, odd tables, wild parameters."""
+"""Strategies of the fuzzer: damaged files, unusual tables, random parameters."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ WORDS = st.sampled_from(
 
 @st.composite
 def damaged(draw: st.DrawFn, contents: list[bytes]) -> tuple[int, bytes]:
-    """One of the files, after one to four injuries."""
+    """One of the files with one to four changes."""
     which = draw(st.integers(0, len(contents) - 1))
     content = bytearray(contents[which])
     for _ in range(draw(st.integers(1, 4))):
@@ -173,7 +173,7 @@ def text_tables() -> st.SearchStrategy[bytes]:
 
 
 def table_options() -> st.SearchStrategy[dict[str, Any]]:
-    """What a caller may say about a table of text."""
+    """Options of a table of text."""
     name = st.sampled_from([*ODD_FIELDS, "a", "b"]) | st.text(max_size=3)
     return st.fixed_dictionaries(
         {},
@@ -277,7 +277,7 @@ def odd_arrays() -> st.SearchStrategy[Any]:
 
 
 def _masked(X: Any) -> Any:
-    """A masked array that hides rubbish."""
+    """A masked array with invalid values under the mask."""
     return np.ma.array(np.where(np.isnan(X), np.inf, X), mask=np.isnan(X))
 
 
@@ -404,7 +404,7 @@ def check_fit(case: tuple[Any, dict[str, Any], dict[str, Any], Any, bool]) -> st
 
 
 def _refused(error: Exception) -> str:
-    """A documented error must say something."""
+    """A documented error must have a message."""
     if not str(error):
         raise AssertionError("an error without a message") from error
     return "refused"

@@ -1,4 +1,4 @@
-"""Tables as people have them, drawn at random: texts, numbers, flags, dates, gaps, odd cells."""
+"""Random tables of texts, numbers, flags, dates, gaps and unusual cells."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def fits(draw: st.DrawFn) -> tuple[dict[str, list[Any]], str, dict[str, Any], bo
 
 
 def check_fit(case: tuple[dict[str, list[Any]], str, dict[str, Any], bool]) -> str:
-    """A table is refused in one line, or everything can be done with its model."""
+    """A table is rejected with one line, or every method of its model works."""
     data, container, options, weighted = case
     try:
         X = CONTAINERS[container](data)
@@ -131,7 +131,7 @@ def check_fit(case: tuple[dict[str, list[Any]], str, dict[str, Any], bool]) -> s
 
 
 def _told(message: str) -> str:
-    """What people are told says something, in plain words."""
+    """Messages are not empty and have no internals."""
     assert message
     assert "np." not in message
     return "refused"

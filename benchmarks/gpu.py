@@ -53,7 +53,7 @@ TERM_BYTES = 5
 
 
 def seconds(call: Callable[[], Any], repeats: int = 9) -> float:
-    """Median time of a call on the GPU's own clock."""
+    """Median time of a call by CUDA events."""
     call()
     times = []
     for _ in range(repeats):
@@ -134,7 +134,7 @@ def check(table: Tensor, experts: Experts, rule: PursuitRule) -> dict[str, float
 
 
 def operations(train: Tensor, test: Tensor, model: DynamicPartitionModel) -> list[dict]:
-    """Each operation beside the times it cannot go below."""
+    """Each operation with its lower bounds."""
     fit_rows, coded = Rows(train), Rows(test)
     engine, experts = TorchEngine("cuda"), model._experts()
     swaps = model._rule()

@@ -1,7 +1,7 @@
 """Opinions as averages (eq. 5) against Newton's method (appendix B): iterations, likelihood, time.
 
-Run with ``python -m benchmarks.newton``; the table of ``docs/learning.md`` is what it prints. Times
-are those of fits done back to back on this machine: only their ratio means anything.
+``python -m benchmarks.newton`` prints the table of ``docs/learning.md``. Times are those of fits
+run back to back: compare only their ratios.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ TABLES: dict[str, Callable[[], Split]] = {
 
 
 def measured(split: Split, plan: str, update: str, n_iter: int) -> dict[str, float]:
-    """Means over seeds of what one way to update opinions reaches."""
+    """Mean scores over seeds of one update of opinions."""
     train, test, n_experts = split
     found = []
     for seed in SEEDS:

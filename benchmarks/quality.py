@@ -1,7 +1,7 @@
-"""How well does the learner learn? Data sets x settings x seeds -> one table (JSON, Markdown).
+"""Quality of the learner: data sets x settings x seeds -> one table (JSON, Markdown).
 
 The same runner, problems and scores as `dynpart compare`. Settings are compared on rows held back
-from training (the default); test rows are looked at only with --final, for the last row of a table.
+from training (the default); test rows are used only with --final, for the last row of a table.
 
     python -m benchmarks.quality --data bars --data digits --seeds 10
     python -m benchmarks.quality --data mnist --setting "long: max_iter=60" --only long
@@ -29,7 +29,7 @@ from dynpart.comparison import CONTESTANTS, PROBLEMS, Contestant, Problem, load_
 from dynpart.comparison.contestants import AT_LEISURE, OURS, our_settings
 from dynpart.comparison.report import Row, markdown_table, rows_of, table_of
 
-# What is wanted of the defaults on test rows.
+# Targets for the defaults on test rows.
 WANTED = {
     "synthetic": "all found in 95 of 100 (15 iterations), 99 of 100 (30)",
     "pairs10": "all found in 19 of 20",
@@ -45,7 +45,7 @@ BASELINES = ("paper", "k-means", "pca", "quantisation")
 
 
 def connected(name: str, **changes: Any) -> Contestant:
-    """Our model told which pixels are neighbours."""
+    """Our model with the graph of neighbouring pixels."""
 
     def make(problem: Problem, seed: int) -> DynamicPartition:
         if problem.image_shape is None:

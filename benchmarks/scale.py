@@ -5,9 +5,9 @@
     python -m benchmarks.scale --table            # only rewrite the table in docs/scaling.md
     python -m benchmarks.scale --constants        # what a task costs, and an idle process
 
-Every measurement runs in a process of its own, so that peaks of memory do not mix. Rows are made
-block by block where they are used: on the workers, or in the one process of the plain CPU engine,
-which gets the same rows and as many threads as there are workers.
+Every measurement runs in its own process, so that peaks of memory do not mix. Rows are generated
+block by block where they are used: on the workers, or in the single process of the plain CPU
+engine, which gets the same rows and as many threads as there are workers.
 """
 
 from __future__ import annotations

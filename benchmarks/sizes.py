@@ -5,10 +5,10 @@
     python -m benchmarks.sizes --data zoo titanic --seeds 1
     python -m benchmarks.sizes --figure docs/images/selection.png
 
-Data whose number of experts is known: five pairs (ten levels), bars of 5 x 5 pixels (ten bars, and
-a background where there is none), and planted tables of parts that come and go over a background.
-For each seed it prints the number chosen, and at the end how many are within one of the truth. The
-time is that of a fit with "auto" beside one with the number that was chosen, back to back.
+Data with a known number of experts: five pairs (ten levels), bars of 5 x 5 pixels (ten bars and a
+background), and planted tables of random parts over a background. For each seed it prints the
+chosen number, and at the end how many are within one of the truth. The time is that of a fit with
+"auto", relative to a fit with the chosen number, run back to back.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def planted(
 ) -> NDArray[Any]:
     """A table of parts over a background; the truth has one expert for each, and one for the rest.
 
-    Every column has a usual level. A part has other levels in some columns, and is there by chance.
+    Every column has a usual level. A part has other levels in some columns, and occurs at random.
     Parts overlap; a later one covers an earlier one. Some values are noise.
     """
     rng = np.random.default_rng(seed)

@@ -50,6 +50,7 @@ sphinx_gallery_conf = {
     "gallery_dirs": "gallery",
     "filename_pattern": r"/plot_" if find_spec("torch") else r"/plot_(?!\d+_gpu)",
     "image_scrapers": ("figures",),
+    "default_thumb_file": str(Path(__file__).parent / "_static" / "logo.svg"),
     "reset_modules": (),
     "parallel": os.cpu_count() or 1,
     "download_all_examples": False,

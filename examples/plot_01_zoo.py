@@ -1,6 +1,6 @@
 """
-The zoo: a table that explains itself
-=====================================
+The zoo: experts in words
+=========================
 
 This example fits 101 animals with traits such as hair, feathers and milk. Six experts describe
 them. The name of an expert lists its most unusual opinions, and a few active experts explain each

@@ -25,7 +25,7 @@ print(model.selection_)
 # -----------------------------------------
 # The lines are two baselines: independent columns, and a mixture with as many components.
 
-plot_selection(model)
+curve = plot_selection(model)
 
 # %%
 # The numbers behind it
@@ -42,4 +42,4 @@ for size in model.selection_.tried:
 
 model.stability(bars, n_bootstraps=3, random_state=0)
 print(model.stability_)
-plot_stability(model)
+shares = plot_stability(model)

@@ -16,8 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
-from dynpart import DynamicPartitionModel
+from dynpart import DynamicPartitionModel, load
 from dynpart.datasets import make_pairs
+from dynpart.plotting import plot_experts
 
 rng = np.random.default_rng(0)
 pairs = make_pairs(5).astype(np.uint8)
@@ -42,14 +43,21 @@ print(f"active experts per row: {model.transform(pairs).sum(axis=1).mean():.1f}"
 print(f"score: {model.score(pairs):.2f} nats per row")
 
 # %%
+# One expert per level of a pair
+# ------------------------------
+# Each expert is certain about the two columns of one pair and undecided elsewhere.
+
+figure = plot_experts(model)
+
+# %%
+# Save, load, continue
+# --------------------
 # A model file also holds the state of the stream: you can save it after any batch, load it and
 # continue.
 
 with tempfile.TemporaryDirectory() as folder:
     path = Path(folder, "stream.dynpart")
     model.save(path)
-    from dynpart import load
-
     loaded = load(path)
 
 batch = pairs[rng.integers(0, 32, 500)]

@@ -17,6 +17,7 @@ import numpy as np
 from distributed import Client
 
 from dynpart import DynamicPartitionModel
+from dynpart.plotting import plot_experts
 
 
 def rows_of_parts(block, block_info=None):
@@ -40,4 +41,11 @@ with Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_addres
     model = DynamicPartitionModel(n_experts=20, max_iter=10, random_state=0).fit(X)
     codes = model.transform(X)
     print(codes)
-    print(f"{codes.sum(axis=1).mean().compute():.2f} experts explain a row")
+    print(f"{codes.sum(axis=1).mean().compute():.2f} active experts per row")
+
+# %%
+# The experts
+# -----------
+# Each expert owns the four columns of one part: a pair and its opposite.
+
+figure = plot_experts(model)

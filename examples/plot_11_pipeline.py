@@ -18,6 +18,7 @@ from sklearn.pipeline import make_pipeline
 
 from dynpart import DynamicPartitionModel
 from dynpart.datasets import load_digits
+from dynpart.plotting import plot_templates
 
 digits = load_digits()
 classifier = LogisticRegression(max_iter=2000)
@@ -36,7 +37,7 @@ for name, pipeline in pipelines.items():
 # %%
 # Codes as a data frame
 # ---------------------
-# With ``set_output`` each column is named after its expert.
+# With ``set_output`` codes are a data frame with one column per expert.
 
 model = pipelines["40 experts"][0].set_output(transform="pandas")
 codes = model.transform(digits.test)
@@ -45,8 +46,12 @@ codes.iloc[:5, :6]
 # %%
 # Which expert indicates which digit?
 # -----------------------------------
-# The largest coefficient for each class.
+# The expert with the largest coefficient for each class, and its template.
 
-for digit, weights in enumerate(pipelines["40 experts"][-1].coef_):
-    best = int(np.argmax(weights))
-    print(f"digit {digit}: expert {best}, weight {weights[best]:.1f}")
+coefficients = pipelines["40 experts"][-1].coef_
+best = np.argmax(coefficients, axis=1)
+for digit, expert in enumerate(best):
+    print(f"digit {digit}: expert {expert}, weight {coefficients[digit, expert]:.1f}")
+
+title = "The best expert for each digit from 0 to 9"
+figure = plot_templates(model.means_[best], title=title, image_shape=digits.image_shape)

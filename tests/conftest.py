@@ -19,15 +19,15 @@ from tests.effort import ALL, QUICK
 # Figures are drawn to files; a test machine has no display.
 os.environ.setdefault("MPLBACKEND", "Agg")
 
-# Tests run side by side on all cores: threads of torch that wait for each other take many times as
-# long as one thread of each.
+# Tests run in parallel on all cores: several torch threads per process would compete for them and
+# take many times as long as one.
 if "PYTEST_XDIST_WORKER" in os.environ and find_spec("torch"):
     import torch
 
     torch.set_num_threads(1)
 
-# Compilation and shared cores make single examples slow, so time is no criterion. `make test` and
-# CI draw the same examples every time: a red run means that the code changed, not the dice.
+# Compilation and shared cores make single examples slow, so there is no deadline. `make test` and
+# CI draw the same examples every time: a failure means that the code changed.
 quick = settings(
     deadline=None,
     max_examples=QUICK,
@@ -43,7 +43,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
 def pytest_sessionstart(session):
-    """Two workers begin with different kernels: otherwise both would compile the same ones."""
+    """Let two workers start with different kernels, so that they do not compile the same ones."""
     first = {"gw0": make_pairs(4), "gw1": make_pairs(4) + 0.5}.get(
         os.environ.get("PYTEST_XDIST_WORKER", "")
     )
@@ -53,7 +53,7 @@ def pytest_sessionstart(session):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
-    """What a test draws without a seed of its own, scikit-learn draws from this generator."""
+    """Seed NumPy's global generator, which scikit-learn uses for ``random_state=None``."""
     np.random.seed(0)  # noqa: NPY002
 
 

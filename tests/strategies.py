@@ -96,7 +96,7 @@ def make_rows(rng, experts, n_rows=6, *, missing=0.0, weighted=False):
 
 
 def make_prior(rng, n_experts, n_types=3):
-    """A random mixture of trees, some of whose experts depend on nobody."""
+    """A random mixture of trees, in which some experts have no parent."""
     parent = np.full((n_types, n_experts), -1)
     for c in range(n_types):
         order = rng.permutation(n_experts)
@@ -110,7 +110,7 @@ def make_prior(rng, n_experts, n_types=3):
 
 
 def make_rule(n_experts, **changes):
-    """Activate what pays, up to all experts, unless told otherwise."""
+    """A rule that activates experts while they gain, up to all of them by default."""
     defaults = {"min_active": 1, "max_active": n_experts, "cost": np.zeros(n_experts)}
     return PursuitRule(**{**defaults, **changes})
 

@@ -1,4 +1,4 @@
-"""Any table goes in: text, categories, counts, gaps; and comes back as it went."""
+"""Tables of text, categories, counts and gaps are accepted, and results have the same type."""
 
 import numpy as np
 import pandas as pd
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 
 
 def patients(n=60, seed=0):
-    """A table as people have it: texts, numbers, flags and gaps of two groups of patients."""
+    """A table of texts, numbers, flags and gaps of two groups of patients."""
     rng = np.random.default_rng(seed)
     ill = rng.random(n) < 0.4
     frame = pd.DataFrame(

@@ -1,4 +1,4 @@
-"""Composition: who owns what (eq. 2), shares of responsibility (eq. 4), and how they meet."""
+"""Composition: owners (eq. 2), responsibilities (eq. 4), and the limit that connects them."""
 
 import numpy as np
 from hypothesis import given
@@ -63,7 +63,7 @@ def test_hard_rule_is_the_limit_of_the_smoothed_one(seed):
     rng = np.random.default_rng(seed)
     level = rng.permuted(np.tile(np.arange(5.0)[:, None], (1, 6)), axis=0)
     active, eta = random_code(rng, 4, 5), rng.uniform(size=(2, 5, 6))
-    active[:, :2] = True  # somebody has to share
+    active[:, :2] = True  # at least two experts share
     hard = compose_hard(eta, owners(expertise_ranks(level), active))
     gaps = [
         np.abs(compose_smoothed(eta, responsibilities(sharpness * level, active)) - hard).max()

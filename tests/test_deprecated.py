@@ -1,4 +1,4 @@
-"""Earlier names work for one more version, and say what to write instead."""
+"""Deprecated names still work for one version, and the warning names the replacement."""
 
 from dataclasses import replace
 
@@ -75,7 +75,7 @@ def test_earlier_names_of_classes_work_and_warn(module, earlier, name):
 
 
 class LargestMinimum(Annealed):
-    """A plan of somebody's own, written for version 0.1."""
+    """A user's plan, written for version 0.1."""
 
     def contenders(self, task):
         return super().contenders(task)[-1:]

@@ -222,9 +222,10 @@ def test_fit_ends_with_three_lines_for_newcomers(animals, model, tmp_path):
     assert "nats" not in found + worth + following
     valid = call("fit", data, "-k", 4, "-o", out, "--force", "--valid", data).stderr
     assert valid.strip().splitlines()[-1] == f"{data}: {worth}"
-    verbose = call("fit", data, "-k", 4, "-o", out, "--force", "--verbose").stderr
+    short = ("fit", data, "-k", 4, "-o", out, "--force", "--iterations", 3)
+    verbose = call(*short, "--verbose").stderr
     assert "nats" in verbose
-    quiet = call("fit", data, "-k", 4, "-o", out, "--force", "--quiet").stderr
+    quiet = call(*short, "--quiet").stderr
     assert "experts" not in quiet
 
 
@@ -271,7 +272,7 @@ def test_poles_of_planted_factors_are_named_by_their_own_items(answers):
     """Five bipolar factors with five items each, as in questionnaires about personality."""
     rng = np.random.default_rng(0)
     factors = ["open", "careful", "outgoing", "kind", "anxious"]
-    X = np.repeat(rng.normal(size=(1500, 5)), 5, axis=1) + 0.6 * rng.normal(size=(1500, 25))
+    X = np.repeat(rng.normal(size=(600, 5)), 5, axis=1) + 0.6 * rng.normal(size=(600, 25))
     values = X > 0 if answers == "yes or no" else np.clip(np.round(3.5 + 1.2 * X), 1, 6)
     table = pd.DataFrame(values, columns=[f"{name}{i}" for name in factors for i in range(1, 6)])
     names = DynamicPartitionModel(10, random_state=0).fit(table).expert_names_

@@ -33,8 +33,8 @@ def expected_to_fail(estimator):
 @quietly
 @parametrize_with_checks(
     [
-        DynamicPartitionModel(max_iter=4),
-        DynamicPartitionModel(learning="paper", n_swaps=0),
+        DynamicPartitionModel(3, max_iter=4),
+        DynamicPartitionModel(3, learning="paper", n_swaps=0),
     ],
     expected_failed_checks=expected_to_fail,
 )

@@ -31,6 +31,7 @@ def test_observed_values_stay_and_hidden_ones_are_recovered(bars, model, engine)
     if engine == "torch":
         pytest.importorskip("torch")
     model = copy.copy(model).set_params(engine=engine)
+    bars = bars[:100] if engine == "reference" else bars
     gappy, hidden = with_gaps(bars, 0.2)
     filled = model.impute(gappy)
     np.testing.assert_array_equal(filled[~hidden], bars[~hidden])
@@ -41,7 +42,7 @@ def test_observed_values_stay_and_hidden_ones_are_recovered(bars, model, engine)
 
 def test_learning_from_gaps_recovers_what_rows_have_in_common(bars):
     gappy, hidden = with_gaps(bars, 0.3)
-    model = DynamicPartitionModel(8, random_state=0).fit(gappy)
+    model = DynamicPartitionModel(8, max_iter=15, random_state=0).fit(gappy)
     assert (model.impute(gappy) == bars)[hidden].mean() > 0.85
     means = model.conditional_means(gappy)
     assert means.shape == bars.shape

@@ -1,4 +1,4 @@
-"""What a column is: by what was said, by what stands there, and by rules a person would guess."""
+"""Kinds of columns: from the user's settings, from the values, and by documented rules."""
 
 import datetime
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dynpart import DynamicPartitionModel
 from dynpart.coding import Coded, coded
 from dynpart.containers import built
-from dynpart.kinds import Survey, doubt_about, said_of_columns, tells_rows_apart
+from dynpart.kinds import Survey, said_of_columns, tells_rows_apart, text_problem
 from dynpart.levels import encoded
 from dynpart.schema import Schema
 from tests.effort import examples
@@ -141,7 +141,7 @@ def test_what_was_said_overrules():
     [
         ({"z": "real"}, "'z', which is not a column of X; it has 'a', 'b'"),
         ({7: "real"}, "a place below 2, got 7"),
-        ({"a": "nominal"}, "'nominal' of column 'a'"),
+        ({"a": "nominal"}, "column 'a' to 'nominal'"),
         (["real"], r"an entry per column \(2\), got 1"),
         ({"a": ["x", "x"]}, "differ from each other"),
         ({"a": "real", 0: "count"}, "column 'a' twice"),
@@ -289,9 +289,9 @@ def test_texts_that_tell_rows_apart(n_different, n_observed, apart):
 
 
 def test_a_broken_formula_is_no_level():
-    assert doubt_about({"#DIV/0!": 1, "3": 5}).reason == "mixed"
-    assert doubt_about({"-": 1, "3": 5}).example == "-"
-    assert doubt_about({"-": 1, "red": 5}) is None
+    assert text_problem({"#DIV/0!": 1, "3": 5}).reason == "mixed"
+    assert text_problem({"-": 1, "3": 5}).example == "-"
+    assert text_problem({"-": 1, "red": 5}) is None
 
 
 def test_values_in_words():

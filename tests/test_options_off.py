@@ -1,4 +1,4 @@
-"""With real-valued activations and earlier values off, none of their code has a say in anything."""
+"""Without amplitudes and autoregression, none of their code is used."""
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ def refuse(*args, **options):
 
 
 def turn_off(monkeypatch, engine):
-    """Let whatever the options bring with them fail."""
+    """Make all code of the options fail."""
     for owner, names in {
         Amplitude: ("__init__", "evidence", "deltas"),
         Terms: ("__init__",),

@@ -1,5 +1,6 @@
-"""The package as a whole: quick to import, honest about its names."""
+"""The package: import time, lazy imports and public names."""
 
+import ast
 import os
 import re
 import subprocess
@@ -87,8 +88,29 @@ def test_the_recipe_asks_for_the_same_versions(project):
     if not recipe.exists():
         pytest.skip("not part of this distribution")
     run = recipe.read_text().split("  run:\n")[1].split("\n\n")[0]
-    asked = dict(re.findall(r"- ([a-z-]+) >=([0-9.]+)", run))
+    asked = dict(re.findall(r"- ([a-z-]+) >=([0-9.,<]+)", run))
     asked["matplotlib"] = asked.pop("matplotlib-base")
     python = asked.pop("python")
     assert project["requires-python"] == f">={python}"
     assert {f"{name}>={bound}" for name, bound in asked.items()} == set(project["dependencies"])
+
+
+def test_a_dependency_with_private_imports_has_an_upper_bound(project):
+    private = set()
+    for path in (ROOT / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                names = [f"{node.module}.{alias.name}" for alias in node.names]
+            else:
+                names = [
+                    alias.name for alias in getattr(node, "names", []) if hasattr(alias, "name")
+                ]
+            private.update(
+                name.split(".")[0]
+                for name in names
+                if re.search(r"\._(?!_)", name) and not name.startswith("dynpart.")
+            )
+    assert "numba" in private  # the search finds the known case
+    for name in private:
+        (requirement,) = [line for line in project["dependencies"] if line.startswith(name)]
+        assert ",<" in requirement, f"{name} has no upper bound"

@@ -1,4 +1,4 @@
-"""A model file read without scikit-learn or kernels tells what the loaded model tells."""
+"""A model file read without scikit-learn or kernels gives the descriptions of the loaded model."""
 
 import json
 import os

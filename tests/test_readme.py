@@ -1,4 +1,4 @@
-"""What the README shows is what the program prints, and its Python runs."""
+"""The README shows the output of the program, and its Python code runs."""
 
 import re
 import shlex

@@ -1,4 +1,4 @@
-"""The rooms of docs/architecture.md, held: each knows those above it, by their public names."""
+"""Each room of docs/architecture.md imports only public names of the rooms above it."""
 
 import ast
 import re

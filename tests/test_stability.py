@@ -192,7 +192,7 @@ def test_words_and_marks():
     assert [stability.mark(k) for k in range(4)] == ["steady", "steady", "shaky", "by chance"]
     assert stability.words(0) == "steady, found again in 20 of 20 samples; always on"
     assert stability.words(3) == (
-        "by chance, found again in 3 of 20 samples; says the same as expert 1"
+        "by chance, found again in 3 of 20 samples; same opinions as expert 1"
     )
     assert str(stability) == (
         "20 bootstrap samples, 4 experts: 2 steady, 1 shaky, 1 by chance; always on: 0; "

@@ -94,7 +94,7 @@ def test_an_update_follows_the_sums(problem):
     kinds = np.array(experts.family.kinds_of_columns(rows.shape[1]))
     of_levels = np.isin(kinds, ["binary", "categorical"])
     for after in (free, half, kept):
-        # Of numbers the mean is an average; the second moment has a floor, or a prior of its own.
+        # For numbers the mean is an average; the second moment has a lower bound or a prior.
         told = np.where(of_levels, average, np.stack([average[0], *after.eta[1:]]))
         np.testing.assert_allclose(after.eta[0], experts.family.constrain(told)[0], atol=1e-9)
     largest = np.abs(free.log2_expertise).max(axis=0)
@@ -290,8 +290,8 @@ def test_a_model_goes_on_after_fit_and_after_a_pickle():
 
 def test_fit_forgets_the_stream():
     batches = batches_of_pairs(2)
-    streamed = DynamicPartitionModel(10, random_state=0).partial_fit(batches[0])
-    fresh = DynamicPartitionModel(10, random_state=0)
+    streamed = DynamicPartitionModel(10, max_iter=6, random_state=0).partial_fit(batches[0])
+    fresh = DynamicPartitionModel(10, max_iter=6, random_state=0)
     for model in (streamed, fresh):
         model.fit(batches[1])
         fitted = model.means_.copy()

@@ -1,4 +1,4 @@
-"""Input that would be misread is refused, in words that say where it is and what to do."""
+"""Input that would be misread is rejected, with a message that names the place and a remedy."""
 
 import datetime
 

@@ -1,6 +1,6 @@
 """Speed and memory side by side with other learners; one file per competitor, one command.
 
-`competitors/` says what is run, `worker` runs one case in a process of its own, `measure` starts
-the workers, `growth` varies rows, experts and variables, `images` fits the
-paper's large ones, `report` makes tables of what came back.
+`competitors/` defines the cases, `worker` runs one case in its own process, `measure` starts the
+workers, `growth` varies rows, experts and variables, `images` fits the paper's large images, and
+`report` makes tables of the results.
 """

@@ -1,4 +1,4 @@
-"""What a competitor hands over: named calls, and the rows they want."""
+"""Cases of a competitor: named calls, and the rows that they need."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much of everything: rows to fit, encode and try the slow engine on, and components."""
+    """Sizes: rows to fit, to encode, and for the slow engine, and components."""
 
     n_fit: int
     n_encode: int

@@ -1,4 +1,4 @@
-"""What more cores buy: fit and encode MNIST with 1, 2, 4, ... threads.
+"""Speed-up by cores: fit and encode MNIST with 1, 2, 4, ... threads.
 
     python -m benchmarks.speed.cores               # prints a table
     python -m benchmarks.speed.cores --write-docs  # and puts it into docs/performance.md

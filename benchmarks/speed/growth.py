@@ -1,7 +1,7 @@
 """How the time of an iteration and of encoding grows with rows, experts and variables.
 
-Experts are made up (rows of the data, blurred towards the mean, with random levels of expertise)
-and every row gets exactly 12 of them, so that nothing but the size changes.
+Experts are synthetic (rows of the data, blurred towards the mean, with random levels of expertise)
+and every row gets exactly 12 of them, so that only the size changes.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ def measure(name: str, n_rows: int) -> tuple[float, float]:
         4 * N_PARTS, n_active=N_PARTS, max_iter=6, columns=columns, random_state=0, n_jobs=1
     )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a short fit may be told that it is one
+        warnings.simplefilter("ignore")  # short fits warn that they are short
         model.fit(rows[:300]).transform(rows[:300])  # compiles what it needs
         fit = _processor(lambda: model.fit(rows))
         return fit, median(_processor(lambda: model.transform(rows)) for _ in range(3))

@@ -27,7 +27,7 @@ def seconds(result: dict) -> float:
 
 
 def shown(value: float) -> str:
-    """Seconds with as many digits as they deserve."""
+    """Seconds, rounded to a readable number of digits."""
     return f"{value:.2f} s" if value >= 1 else f"{value:.3f} s"
 
 

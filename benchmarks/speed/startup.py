@@ -3,12 +3,12 @@
     python -m benchmarks.speed.startup               # both tables
     python -m benchmarks.speed.startup --kernels     # and what each kernel takes to compile
 
-Every kind of table is fitted twice in processes of their own that share a fresh cache: the first
-compiles what the fit needs, the second finds it there. Commands run with that cache, the quickest
-of three counts; beside it stands the processor time of that run, which others who use the machine
-change less. It includes that of the second process, which compiles some kernels of a first fit; the
-times of single kernels are those of the first process. Fits are timed without imports, commands
-with the start of Python. Bytecode is kept beside the modules, as an installation has it.
+Every kind of table is fitted twice, in two processes that share a fresh cache: the first compiles
+the kernels, the second loads them. Commands run with that cache; the fastest of three runs counts.
+Its processor time is reported, too, because other load changes it less; that of a first fit
+includes the process that compiles some of its kernels, but the times of single kernels do not. Fits
+are timed without imports, commands with the start of Python. Bytecode is cached beside the modules,
+as in an installation.
 """
 
 from __future__ import annotations

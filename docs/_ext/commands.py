@@ -51,7 +51,7 @@ def spelled(parameter: Any) -> str:
         return f"`{parameter.metavar or parameter.name.upper()}`"
     names = sorted(parameter.opts, key=len, reverse=True) + parameter.secondary_opts
     metavar = f" {parameter.metavar}" if parameter.metavar else ""
-    return ", ".join(f"`{name}{metavar}`" for name in names)
+    return ", ".join(f"`{name}{metavar}`" for name in names).replace("|", "\\|")
 
 
 def meaning(parameter: Any) -> str:

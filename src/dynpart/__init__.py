@@ -37,5 +37,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """Names to complete: what is here and what can be imported on demand."""
+    """Names for completion: those defined here and those imported on first use."""
     return sorted({*globals(), *_LAZY})

@@ -1,10 +1,10 @@
-"""Amplitudes: how strongly an active Gaussian expert says what it says, row by row.
+"""Amplitudes: gains and offsets of active Gaussian experts, estimated for each row.
 
-The paper's discussion asks for real-valued latent variables beside binary ones, for intensities and
-contrasts. An active expert says ``gain * opinion + offset`` about what it owns. Both numbers have
-normal priors, so they can be integrated out: what a row's code is worth is an exact log-likelihood,
-and the numbers themselves are penalised least squares. This room knows five sums over the variables
-an expert owns; it sees no row.
+The paper's discussion proposes real-valued latent variables in addition to binary ones, for
+intensities and contrasts. An active expert predicts ``gain * opinion + offset`` for the variables
+it owns. Both numbers have normal priors and are integrated out, so the log-likelihood of a code is
+exact; the estimates are penalised least squares. The formulas use five sums over the variables that
+an expert owns.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ OFFSET_SHARE = 1.0
 N_SUMS = 5
 """Sums over variables: of w, w f, w f f, w e and w f e.
 
-An expert with variance 1 / w, whose opinion is f from the common level, missed the value by e.
+The expert has variance 1 / w and opinion f, measured from the common level; e is the residual.
 """
 
 
 @dataclass(frozen=True)
 class Amplitude:
-    """What may vary from row to row, and how much; all numbers in the family's units.
+    """Which numbers vary from row to row, and their priors, in the family's units.
 
     Attributes
     ----------
     gain : bool
-        Whether gains vary, too, or offsets alone.
+        Whether gains vary, too, or only offsets.
     level : float
-        Opinions are multiplied as measured from here, the average of the data.
+        The average of the data, from which opinions are measured before they are multiplied.
     offset_variance, gain_variance : float
         Of the priors.
     """
@@ -75,11 +75,11 @@ class Amplitude:
         return cls(mode == "gain", float(centre.mean()), OFFSET_SHARE * floor / unit / unit)
 
     def shift(self, family: Any) -> Any:
-        """How far each column's centre is from the common level, shape (n_features,)."""
+        """Distance of each column's centre from the common level, shape (n_features,)."""
         return (family.centre - self.level) / family.unit
 
     def deltas(self, sums: Any) -> Any:
-        """Gain beyond 1, and offset: the penalised least squares of these sums.
+        """Gain minus 1, and offset: the penalised least-squares solution for these sums.
 
         Parameters
         ----------
@@ -99,7 +99,7 @@ class Amplitude:
         return (b * wfe - wf * we) / determinant, (a * we - wf * wfe) / determinant
 
     def evidence(self, sums: Any) -> Any:
-        """How much likelier the values are than under the opinions as they are, in nats.
+        """Gain in log-likelihood over gain 1 and offset 0, in nats.
 
         Gains and offsets are integrated out.
         """
@@ -112,21 +112,21 @@ class Amplitude:
         volume = a * b - wf * wf * (self.gain_variance * self.offset_variance)
         return 0.5 * (wfe * gain + we * offset) - 0.5 * xp.log(volume)
 
-    def told(self, gain: Any, offset: Any, unit: float) -> Any:
-        """Gains and offsets as users read them: a row's value is gain * opinion + offset."""
+    def in_data_units(self, gain: Any, offset: Any, unit: float) -> Any:
+        """Gains and offsets in the data's units: a value is gain * opinion + offset."""
         xp = namespace(offset)
         return xp.stack([1 + gain, unit * offset - gain * self.level], axis=-1)
 
     def drawn(self, shape: tuple[int, ...], unit: float, rng: np.random.RandomState) -> Array:
-        """Gains and offsets from their priors, shape (*shape, 2), as users read them."""
+        """Gains and offsets drawn from their priors, shape (*shape, 2), in the data's units."""
         gain = self.gain * math.sqrt(self.gain_variance) * rng.standard_normal(shape)
         offset = math.sqrt(self.offset_variance) * rng.standard_normal(shape)
-        return self.told(gain, offset, unit)
+        return self.in_data_units(gain, offset, unit)
 
 
 @dataclass(frozen=True, eq=False)
 class Terms:
-    """What amplitudes need of experts: one number per expert and variable, in the family's units.
+    """Arrays of the experts that amplitudes are computed from, in the family's units.
 
     Attributes
     ----------
@@ -134,7 +134,7 @@ class Terms:
     weight : array of shape (n_experts, n_features)
         One over the variance.
     measured : array of shape (n_experts, n_features)
-        Opinions from the common level.
+        Opinions, measured from the common level.
     """
 
     mean: Any
@@ -143,7 +143,7 @@ class Terms:
 
     @classmethod
     def of(cls, family: Any, eta: Any, amplitude: Amplitude) -> Terms:
-        """Those of experts with these mean parameters."""
+        """The terms of experts with these mean parameters."""
         mean = eta[0]
         return cls(mean, 1 / (eta[1] - mean * mean), mean + amplitude.shift(family))
 
@@ -153,7 +153,7 @@ class Terms:
         Parameters
         ----------
         x : array of shape (n_rows, n_features)
-            The family's first statistic, any number where nothing was observed.
+            The family's first statistic; any number for missing values.
         observed, owned : array of shape (n_rows, n_features), bool
         k : int, or array of shape (n_rows,)
         """
@@ -168,7 +168,7 @@ class Terms:
 def row_amplitudes(
     T: Any, observed: Any, owner: Any, active: Any, family: Any, eta: Any, amplitude: Amplitude
 ) -> tuple[Any, Any, Any]:
-    """Gains and offsets of all experts in some rows, and what they are worth.
+    """Gains and offsets of all experts in some rows, and their gain in log-likelihood.
 
     Parameters
     ----------
@@ -183,9 +183,9 @@ def row_amplitudes(
     Returns
     -------
     gain, offset : array of shape (n_rows, n_experts)
-        Gains beyond 1, and offsets, in the family's units; 0 where an expert is not active.
+        Gains minus 1, and offsets, in the family's units; 0 where an expert is not active.
     evidence : array of shape (n_rows,)
-        What they add to the log-likelihood of each row.
+        Their contribution to the log-likelihood of each row.
     """
     terms, xp = Terms.of(family, eta, amplitude), namespace(T)
     n_experts = eta.shape[1]

@@ -1,7 +1,7 @@
-"""Two kinds of arrays, one set of formulas: NumPy's, and torch's where rows live on a GPU.
+"""Formulas for NumPy arrays and for torch tensors, whose rows may be on a GPU.
 
-Torch takes NumPy's names for what this library needs (``axis``, ``clip``, ``amax``), so formulas
-ask for the namespace of their arrays and are written once. Torch is never imported from here.
+Torch accepts NumPy's names for the functions used here (``axis``, ``clip``, ``amax``), so formulas
+are written once, with the namespace of their arrays. This module never imports torch.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def is_tensor(array: Any) -> bool:
 
 
 def is_remote(array: Any) -> bool:
-    """Whether `array` is a torch tensor in the memory of a GPU, not in the processor's."""
+    """Whether `array` is a torch tensor in GPU memory."""
     return is_tensor(array) and array.device.type != "cpu"
 
 
@@ -59,7 +59,7 @@ def namespace(array: Any) -> Any:
 
 
 def like(array: Any, reference: Any) -> Any:
-    """The same numbers as the kind of array that `reference` is, and on its device."""
+    """The same numbers as the type of array that `reference` is, on its device."""
     if is_tensor(reference):
         return sys.modules["torch"].as_tensor(array, device=reference.device)
     return to_numpy(array)
@@ -76,27 +76,27 @@ def copied(array: Any) -> Any:
 
 
 def in_rows(array: Any) -> Any:
-    """The same numbers, those of a row side by side in memory."""
+    """The same numbers in row-major (C) order."""
     return array.contiguous() if is_tensor(array) else np.ascontiguousarray(array)
 
 
 def as_float64(array: Any) -> Any:
-    """The same numbers in double precision, as the kind of array they are."""
+    """The same numbers in double precision, as the same type of array."""
     return array.double() if is_tensor(array) else np.asarray(array, dtype=np.float64)
 
 
 def in_order(array: Any) -> Any:
-    """The same numbers, rising along the first axis."""
+    """The same numbers, sorted in ascending order along the first axis."""
     return array.sort(dim=0).values if is_tensor(array) else np.sort(array, axis=0)
 
 
 def stable_order(array: Any) -> Any:
-    """Indices that put numbers, shape (n,), in rising order; equal ones stay as they stand."""
+    """Indices of a stable ascending sort of numbers, shape (n,)."""
     return array.argsort(stable=True) if is_tensor(array) else np.argsort(array, kind="stable")
 
 
 def take_along(array: Any, index: Any) -> Any:
-    """Of every row of `array` the numbers at these places, in the shape of `index`.
+    """The numbers at these places of every row of `array`, in the shape of `index`.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ def log_gamma(array: Any) -> Any:
 
 
 def is_observed(array: Any) -> Any:
-    """Where an array of numbers has one; NaN stands for what was not observed.
+    """Which values of an array are observed: those that are not NaN.
 
     Examples
     --------
@@ -182,7 +182,7 @@ def first_true(mask: Any) -> tuple[int, int] | None:
 
 
 def place(row: int, column: int, columns: Any = None) -> str:
-    """A place in a table in words, its column by name where there are names.
+    """A place in a table for messages, with the name of the column if it has one.
 
     Examples
     --------
@@ -197,7 +197,7 @@ def place(row: int, column: int, columns: Any = None) -> str:
 
 
 def column_words(column: int, columns: Any = None) -> str:
-    """A column in words, by name where there are names."""
+    """A column for messages, by name if it has one."""
     if columns is None or _is_index(columns[column]):
         column = column if columns is None else columns[column]
         return f"column {column} (counted from 0)"
@@ -205,7 +205,7 @@ def column_words(column: int, columns: Any = None) -> str:
 
 
 def _is_index(name: Any) -> bool:
-    """Whether what stands for a column's name is its index in a larger table."""
+    """Whether the name of a column is its index in a larger table."""
     return isinstance(name, np.integer)
 
 

@@ -1,4 +1,4 @@
-"""Writing a file atomically. Knows nothing of what is written."""
+"""Writing a file atomically. Does not depend on the content."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ except ImportError:  # no such locks on this system
 def atomic_write(path: str | os.PathLike[str], *, overwrite: bool = True) -> Iterator[BinaryIO]:
     """Open a file for writing that appears under its name only when it is complete.
 
-    What is written goes to a hidden file in the same folder, reaches the disk, and then takes the
-    name in one step. A process killed at any moment, or a full disk, leaves the old file as it was.
-    A file that is replaced passes on its permissions and, where the system lets us, its owner.
+    The content goes to a hidden file in the same folder, is synced to disk, and is then renamed in
+    one step. A process that is killed, or a full disk, leaves the old file unchanged. The new file
+    gets the permissions of the old one and, if the system allows it, its owner.
 
     Parameters
     ----------
     path : path-like
-        Where the file will be. A link is followed: what it points to is replaced.
+        The file to write. Links are followed: the target of the link is replaced.
     overwrite : bool, default=True
         Whether an existing file may be replaced. Folders, devices, pipes and sockets never are.
 
@@ -45,7 +45,7 @@ def atomic_write(path: str | os.PathLike[str], *, overwrite: bool = True) -> Ite
     FileExistsError
         If the file exists and must not be replaced.
     OSError
-        If there is something else than a regular file.
+        If the path exists and is not a regular file.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def atomic_write(path: str | os.PathLike[str], *, overwrite: bool = True) -> Ite
     target = check_target(path, overwrite=overwrite)
     handle, temporary = _create(target)
     try:
-        # The file stays open, and so locked, until it has its name.
+        # The file stays open, and so locked, until it is renamed.
         with os.fdopen(handle, "wb") as file:
             yield file
             file.flush()
@@ -78,12 +78,12 @@ def atomic_write(path: str | os.PathLike[str], *, overwrite: bool = True) -> Ite
 
 
 def check_target(path: str | os.PathLike[str], *, overwrite: bool = True) -> Path:
-    """Where a file of this name will be written, or the error that writing it would end with.
+    """The path to which a file of this name is written, or the error that writing would raise.
 
     Parameters
     ----------
     path : path-like
-        A link stands for what it points to, whether that exists or not.
+        Links are followed, whether their target exists or not.
     overwrite : bool, default=True
         Whether an existing file may be replaced.
 
@@ -109,14 +109,14 @@ def check_target(path: str | os.PathLike[str], *, overwrite: bool = True) -> Pat
 
 
 def _create(target: Path) -> tuple[int, Path]:
-    """A new hidden file beside `target`, open, locked, and readable for whom `target` is."""
+    """A new hidden file beside `target`, open and locked, with the permissions of `target`."""
     while True:
         name = f"{_prefix(target)}{os.getpid()}-{secrets.token_hex(8)}.tmp"
         temporary = target.with_name(name)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
         replaced = target.stat() if target.exists() else None
         handle = os.open(temporary, flags, 0o666 if replaced is None else 0o600)
-        # Until it is locked, another writer may take it for a leftover.
+        # Before it is locked, another writer may remove it as a leftover file.
         if _locked(handle) is not False and os.fstat(handle).st_nlink:
             break
         os.close(handle)
@@ -134,7 +134,7 @@ def _inherit(handle: int, replaced: os.stat_result) -> None:
             os.fchown(handle, *owner)
     mode = stat.S_IMODE(replaced.st_mode) & 0o777
     if os.fstat(handle).st_gid != replaced.st_gid:
-        # What the old group might do, the new one may not: it is treated as all others are.
+        # The new group must not get the rights of the old group: it gets those of all others.
         mode = mode & ~0o070 | (mode & 0o007) << 3
     with suppress(OSError):
         os.fchmod(handle, mode)
@@ -150,7 +150,7 @@ def _take_name(temporary: Path, target: Path, *, overwrite: bool) -> None:
         os.replace(temporary, target)
         return
     try:
-        os.link(temporary, target)  # unlike a rename, fails if the user made the file meanwhile
+        os.link(temporary, target)  # unlike a rename, fails if the file was created meanwhile
     except FileExistsError:
         raise _exists(target) from None
     except OSError:  # a file system without links
@@ -166,7 +166,7 @@ def _exists(target: Path) -> FileExistsError:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the new name itself durable; some systems cannot, and then there is nothing to do."""
+    """Sync the new name to disk; does nothing on systems that cannot."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -176,7 +176,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _sweep(target: Path) -> None:
-    """Remove what killed processes of this machine left behind while writing the same file."""
+    """Remove hidden files that killed processes of this machine left for the same target."""
     prefix = _prefix(target)
     with suppress(OSError):
         for leftover in target.parent.glob(f"{prefix}*.tmp"):
@@ -193,15 +193,15 @@ def _sweep(target: Path) -> None:
 def _is_abandoned(handle: int, process: int) -> bool:
     """Whether no process writes this file any more.
 
-    A lock shows it, which ends with its process. Process numbers are used only on systems without
-    locks, because another container may hold the file and hide its processes.
+    Locks end with their process. Process numbers are used only on systems without locks, because
+    the process may run in another container, where it is not visible.
     """
     locked = _locked(handle)
     return not _is_running(process) if locked is None else locked
 
 
 def _locked(handle: int) -> bool | None:
-    """Lock a file: True if that is done, False if the user else has it, None without locks."""
+    """Lock a file: True if locked, False if another process holds it, None without locks."""
     if fcntl is None:
         return None
     try:
@@ -215,7 +215,7 @@ def _locked(handle: int) -> bool | None:
 
 def _is_running(process: int) -> bool:
     if os.name != "posix":
-        return True  # signal 0 would end a process elsewhere; leave its file alone
+        return True  # on other systems signal 0 would end the process; keep its file
     try:
         os.kill(process, 0)
     except ProcessLookupError:

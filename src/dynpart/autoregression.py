@@ -1,10 +1,10 @@
-"""Autoregression: what the earlier values of a row say about the next, whoever owns it.
+"""Autoregression: predictions of a variable from the earlier values of its row.
 
-The paper's discussion asks for experts that are autoregressive models: P(x_d | x_<d, h) is what the
-owner of variable d thinks of x_d once it has seen x_1 to x_{d-1}. Here all experts share the
-weights. A row's earlier values become one number per variable, its *offset*, which enters what
-every expert says: the log-odds of a binary variable, the mean of a real one. This room knows
-weights and values; it knows no experts.
+The paper's discussion proposes experts that are autoregressive models: P(x_d | x_<d, h) is the
+prediction of x_d by the owner of variable d from x_1 to x_{d-1}. Here all experts share the
+weights. The earlier values of a row give one *offset* per variable, which is added to the
+prediction of every expert: to the log-odds of a binary variable, to the mean of a real one. This
+module knows weights and values, no experts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dynpart.families import Family
 Array = NDArray[np.float64]
 
 ALL = "all"
-"""What `autoregressive` is called where every earlier column counts."""
+"""Value of `autoregressive` that uses every earlier column."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,10 +31,10 @@ class Autoregression:
     Attributes
     ----------
     weights : ndarray of shape (n_features, n_features)
-        ``weights[d, j]`` is what a unit of variable j adds to the log-odds, or to the mean, of
-        variable d; 0 unless j comes before d.
+        ``weights[d, j]`` is added to the log-odds, or to the mean, of variable d per unit of
+        variable j; 0 unless j comes before d.
     centre : ndarray of shape (n_features,)
-        Values are measured from here, so that opinions are those of a row with average values.
+        Values are measured from the centre, so that opinions apply to a row with average values.
     """
 
     weights: Array
@@ -50,11 +50,11 @@ class Autoregression:
             raise ValueError("a variable may depend on earlier variables only")
 
     def like(self, reference: Any) -> Autoregression:
-        """The same weights as the kind of arrays that `reference` is."""
+        """The same weights as the type of arrays that `reference` is."""
         return Autoregression(like(self.weights, reference), like(self.centre, reference))
 
     def offsets(self, numbers: Any) -> Any:
-        """What earlier values say about each variable, shape (n_rows, n_features).
+        """Offset of each variable from the earlier values, shape (n_rows, n_features).
 
         Parameters
         ----------
@@ -76,19 +76,19 @@ class Autoregression:
 
 @dataclass(frozen=True, eq=False)
 class AutoregressionSums:
-    """Sums over rows for the weights of earlier values; those of two sets of rows add up.
+    """Sums over rows for the weights of earlier values; sums of two sets of rows add up.
 
     Attributes
     ----------
     n_rows : float
-        Rows, each counted as often as it weighs.
+        Total weight of the rows.
     log_likelihood : float
         Sum of log P(x | h) under the hard rule.
     weights : ndarray of shape (n_features, n_features)
-        Its derivative by every weight.
+        Its derivative with respect to every weight.
     opinions : ndarray of shape (n_experts, n_features)
-        Its derivative by what every expert says: the log-odds of a binary variable, the mean of a
-        real one.
+        Its derivative with respect to every opinion: the log-odds of a binary variable, the mean of
+        a real one.
     """
 
     n_rows: float
@@ -106,7 +106,7 @@ class AutoregressionSums:
 
 
 def check_autoregressive(autoregressive: Any, family: Family, *, complete: bool) -> None:
-    """Raise ValueError unless columns are of one kind that knows offsets, and all observed.
+    """Raise ValueError unless all columns have one kind that supports offsets and no gaps.
 
     Parameters
     ----------
@@ -137,11 +137,11 @@ def earlier_columns(
     Parameters
     ----------
     autoregressive : int or "all"
-        On images the number of rows and columns of pixels that count in each direction, of which
-        those that come first, line by line, are taken. On other tables the number of columns.
+        On images the maximum distance in lines and columns of pixels; only earlier pixels, line by
+        line, are used. On other tables the number of columns.
     n_features : int
     image_shape : tuple of int, optional
-        Height and width, where rows are images.
+        Height and width if rows are images.
 
     Returns
     -------

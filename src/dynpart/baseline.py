@@ -16,7 +16,7 @@ from dynpart.prior import CodePrior
 from dynpart.pursuits import pursue
 
 ENOUGH_ROWS = 10_000
-"""Rows that are encoded once more, at most."""
+"""Maximum number of rows that are encoded again."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Baseline:
     columns : float
         Mean log-likelihood of the same rows under independent columns.
     n_rows : int
-        Rows, each counted as often as it weighs: all training rows, or many thousands of them.
+        Total weight of the rows: all training rows, or some thousands of them.
     """
 
     nats: float
@@ -62,8 +62,8 @@ def beside_columns(
         `n_rows` rows held by the engine.
     n_rows : int
     codes : Codes
-        Of these rows, to which the prior was fitted; with a prior that has a say in the search rows
-        are encoded once more, as they will be from now on, 10,000 at most.
+        Codes to which the prior was fitted. If the search uses the prior, up to 10,000 rows are
+        encoded again under it.
     experts : Experts
     encoding : Encoding
         How rows are encoded.
@@ -88,7 +88,7 @@ def beside_columns(
     summary = codes.summary(experts.n_experts).to_numpy()
     explained = summary.log_likelihood
     active, weight = codes.active(experts.n_experts), codes.weight
-    if encoders is not experts:  # codes know how likely rows are to these
+    if encoders is not experts:  # the likelihoods of the codes belong to other opinions
         taken = engine.take(rows, np.arange(n_rows))
         taken = taken if is_tensor(taken.values) else taken.to_numpy()
         here = experts.like(taken.values)
@@ -103,5 +103,5 @@ def beside_columns(
 
 
 def _total(values: Any, weight: Any) -> float:
-    """The sum over rows, each counted as often as it weighs."""
+    """The weighted sum over rows."""
     return float(values.sum() if weight is None else (values * like(weight, values)).sum())

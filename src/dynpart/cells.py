@@ -1,4 +1,4 @@
-"""Cells: what a text in a table looks like, a number, a date, a word for nothing or a text."""
+"""Cells: classify a text in a table as a number, a date, a missing value or other text."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from enum import Enum, auto
 
 WORDS = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}
 MISSING = {"", "na", "n/a", "#n/a", "<na>", "nan", "-nan", "null", "none", "?"}
-"""What stands for missing values, in any case and with blanks around it.
+"""Texts for missing values, in any case and with blanks around them.
 
-These are the words that pandas reads as missing and that are no numbers, and the question mark of
-many published data sets. A dash is not among them: tables of money write it for zero.
+These are the words that pandas reads as missing, and the question mark of many published data sets.
+A dash is not among them, because tables of money use it for zero.
 """
 ERRORS = {"#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!"}
-"""What spreadsheets write where a formula failed."""
+"""Error values of spreadsheet formulas."""
 DASHES = {"-", "–", "—"}
 
 _CLOCK = (
@@ -39,7 +39,7 @@ _LIKE_A_NUMBER = re.compile(
 
 
 class Kind(Enum):
-    """What a field of text looks like."""
+    """The class of a text field."""
 
     NUMBER = auto()
     WORD = auto()
@@ -50,7 +50,7 @@ class Kind(Enum):
 
 
 def is_missing(field: str) -> bool:
-    """Whether a field stands for nothing observed."""
+    """Whether a field is a missing value."""
     return field.strip().lower() in MISSING
 
 
@@ -76,7 +76,7 @@ class Fields:
         text = field.strip()
         if self.decimal_comma:
             text = text.replace(",", ".")
-        # Python reads 1_0 as ten and knows the digits of all scripts; tables do not.
+        # Python reads 1_0 as ten and accepts digits of all scripts; tables must not.
         if "_" in text or not text.isascii():
             return None
         try:
@@ -89,11 +89,11 @@ class Fields:
         return math.nan if is_missing(field) else self.number(field)
 
     def plain_value(self, field: str) -> float | None:
-        """As `value`, but true and yes are words."""
+        """As `value`, except that true and yes are text."""
         return math.nan if is_missing(field) else self.plain_number(field)
 
     def kind(self, field: str) -> Kind:
-        """What the field looks like."""
+        """The class of the field."""
         text = field.strip()
         if is_missing(text):
             return Kind.MISSING

@@ -24,16 +24,16 @@ from dynpart.rows import Rows
 Array = NDArray[np.float64]
 
 MOST_CODES = 4000
-"""Codes that are kept: enough to know what goes together, few enough for every model file."""
+"""Maximum number of codes in the book, which limits the size of model files."""
 ENOUGH_CODES = 1000
-"""Codes under which gaps of training rows are filled before these rows are encoded once more."""
+"""Number of codes used to fill gaps of training rows before these rows are encoded again."""
 MOST_VALUES = 1 << 24
-"""Values (codes x variables) that opinions under all codes may take up."""
+"""Maximum number of values (codes x variables) of the opinions under all codes."""
 EVIDENCE = 0.35
 """Power of a row's likelihood in the weight of a code of the book.
 
 Variables that one expert explains are not independent evidence; with the full likelihood a few
-codes would outvote all others.
+codes would have almost all of the weight.
 """
 EVIDENCE_OF_ALL = 0.5
 """The same for all codes, whose prior was fitted together with the opinions.
@@ -41,7 +41,7 @@ EVIDENCE_OF_ALL = 0.5
 Chosen among 0.35 to 1 on hidden cells of four tables; docs/comparison.md names them.
 """
 OWN = 1e-6
-"""Weight of a row's own code beside those of the other rows."""
+"""Weight of a row's own code, relative to the codes of other rows."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,7 @@ class CodeBook:
     codes : ndarray of shape (n_codes, n_experts), bool
         The most frequent first.
     counts : ndarray of shape (n_codes,)
-        Rows that have each code, as often as they weigh.
+        Total weight of the rows with each code.
     """
 
     codes: NDArray[np.bool_]
@@ -63,7 +63,7 @@ class CodeBook:
 
     @classmethod
     def of(cls, active: Any, weight: Any = None, most: int = MOST_CODES) -> CodeBook:
-        """The book of some rows' codes; of very many distinct ones the most frequent are kept."""
+        """The book of some rows' codes: at most `most` distinct codes, the most frequent ones."""
         rows, counts = distinct_codes(active, weight)
         kept = stable_order(-counts)[:most]
         return cls(to_numpy(active[rows[kept]]).astype(bool), to_numpy(counts[kept]))
@@ -77,7 +77,7 @@ class CodeBook:
         return {code.tobytes(): place for place, code in enumerate(packed)}
 
     def log_weight(self, own: NDArray[np.bool_], n_codes: int) -> Array:
-        """Log counts of the first codes for rows with these codes, each without the row itself."""
+        """Log counts of the first codes, for each row without its own code."""
         packed = np.packbits(own, axis=1)
         places = np.array([self._places.get(code.tobytes(), n_codes) for code in packed])
         (rows,) = np.nonzero(places < n_codes)
@@ -117,14 +117,14 @@ class AllCodes:
 
 @dataclass(frozen=True, eq=False)
 class Guess:
-    """What some rows may be, given what was observed: a mixture of the opinions under codes.
+    """Predictive distribution of some rows: a mixture of the opinions under codes.
 
     Attributes
     ----------
     block : slice
         The rows.
     weight : ndarray of shape (n_rows, n_codes + 1)
-        Of the codes, the row's own last; each row's sum to one.
+        Weights of the codes, the row's own code last; each row sums to one.
     eta : ndarray of shape (n_statistics, n_codes, n_features)
         Opinions under the codes of the book.
     own : ndarray of shape (n_statistics, n_rows, n_features)
@@ -152,7 +152,7 @@ class Guess:
 def guesses(
     rows: Rows, own: NDArray[np.bool_], experts: Experts, book: CodeBook | AllCodes
 ) -> Iterator[Guess]:
-    """What rows may be for missing values, block by block.
+    """Predictive distributions of rows with missing values, block by block.
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ def guesses(
     own : ndarray of shape (n_rows, n_experts)
         The rows' own codes.
     experts : Experts
-        In NumPy's arrays, as the rows are.
+        NumPy arrays, as those of the rows.
     book : CodeBook or AllCodes
     """
     family, n_features = experts.family, rows.shape[1]
@@ -188,7 +188,7 @@ def guesses(
 
 
 def completed(rows: Rows, own: NDArray[np.bool_], experts: Experts, book: CodeBook) -> Rows:
-    """The rows with their gaps filled: what their codes would be had all been observed."""
+    """The rows with their gaps filled, to find the codes that complete rows would have."""
     family = experts.family
     numbers = copied(family.decode(rows.values))
     for guess in guesses(rows, own, experts, book):

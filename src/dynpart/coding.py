@@ -18,7 +18,7 @@ from dynpart.validation import DATES, is_null, is_pandas, no_dates
 
 @dataclass(frozen=True, eq=False)
 class Coded:
-    """A table of numbers, of which some stand for words.
+    """A table of numbers, in which some columns are indices of words.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class Coded:
 
 
 class Column(NamedTuple):
-    """A column on its way: numbers or codes of words, the words, and how values were stored."""
+    """A column: numbers or indices of words, the words, and the stored type of the values."""
 
     values: NDArray[Any]
     words: tuple[str, ...] | None
@@ -64,7 +64,7 @@ class Column(NamedTuple):
 
 
 def coded(X: Any) -> Coded | None:
-    """A table whose columns are to be judged one by one; None for plain arrays of numbers.
+    """A table whose columns have their own kinds; None for plain arrays of numbers.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def coded(X: Any) -> Coded | None:
     Returns
     -------
     Coded or None
-        None for everything else, also for what is no table at all.
+        None for everything else, including objects that are not tables.
 
     Raises
     ------
@@ -154,7 +154,7 @@ def _pandas_column(column: Any, d: int, name: Any) -> Column:
         raise ValueError(no_dates("X", name, dtype))
     try:
         codes, found = column.factorize()
-    except TypeError:  # lists and the like have no hash
+    except TypeError:  # lists and other objects without a hash
         return _objects(column.tolist(), d, name)
     return _factorised(codes, list(found), d, name, column.tolist)
 
@@ -186,7 +186,7 @@ def _polars_column(column: Any) -> Column:
 def _categories(
     codes: NDArray[Any], categories: list[Any], *, ordered: bool, d: int, name: Any
 ) -> Column:
-    """A column of categories, whose order and number are kept as they are."""
+    """A column of categories; their order and number are kept."""
     for category in categories:
         if isinstance(category, DATES):
             raise ValueError(no_dates("X", name, type(category).__name__))
@@ -214,7 +214,7 @@ def _array_column(values: NDArray[Any], d: int, name: Any) -> Column:
 
 
 def _cells(X: Any) -> NDArray[Any] | None:
-    """A table of objects with text among them; None if there is no text, or no table."""
+    """A table of objects that include text; None if there is no text or it is not a table."""
     if isinstance(X, np.ndarray):
         if X.ndim != 2 or 0 in X.shape or X.dtype.kind not in "OUS":
             return None
@@ -227,7 +227,7 @@ def _cells(X: Any) -> NDArray[Any] | None:
             return None
         widths = {len(row) for row in X}
         if len(widths) != 1:
-            return None  # no table; scikit-learn finds the words
+            return None  # not a table; scikit-learn raises the error
         cells = np.empty((len(X), widths.pop()), dtype=object)
         for i, row in enumerate(X):
             cells[i] = row
@@ -241,7 +241,7 @@ def _cells(X: Any) -> NDArray[Any] | None:
 
 
 def _columns_of(cells: NDArray[Any]) -> list[Column]:
-    """Columns of a table of objects; where all is text, numbers are read as from a file."""
+    """Columns of a table of objects; if all cells are text, they are parsed as in a file."""
     for at, value in np.ndenumerate(cells):
         if isinstance(value, bytes):
             cells[at] = level_name(value)
@@ -251,7 +251,7 @@ def _columns_of(cells: NDArray[Any]) -> list[Column]:
 
 
 def _read_texts(texts: list[Any], d: int, name: Any) -> Column:
-    """A column of text as of a file: numbers if all of them are, and words for nothing are gaps."""
+    """A column of text, parsed as in a file: numbers if all cells are numbers or gaps."""
     fields = Fields(decimal_comma=False)
     numbers = [np.nan if is_gap(text) else fields.plain_value(text) for text in texts]
     if all(number is not None for number in numbers):
@@ -261,7 +261,7 @@ def _read_texts(texts: list[Any], d: int, name: Any) -> Column:
 
 
 def _objects(values: list[Any], d: int, name: Any) -> Column:
-    """A column of Python's objects."""
+    """A column of Python objects."""
     places: dict[Any, int] = {}
     codes = np.empty(len(values), dtype=np.intp)
     for row, value in enumerate(values):
@@ -273,7 +273,7 @@ def _objects(values: list[Any], d: int, name: Any) -> Column:
 
 
 def _factorised(codes: NDArray[Any], found: list[Any], d: int, name: Any, values: Any) -> Column:
-    """A column given by codes (-1 for a gap) of the different objects in it."""
+    """A column given by the distinct objects in it and their codes (-1 for a gap)."""
     for code, value in enumerate(found):
         if isinstance(value, DATES):
             raise ValueError(no_dates("X", d if name is None else name, type(value).__name__))
@@ -294,7 +294,7 @@ def _factorised(codes: NDArray[Any], found: list[Any], d: int, name: Any, values
 
 
 def _kept_types(found: list[Any], values: Any) -> Iterable[Any]:
-    """One value of each type; equal ones of other types, such as True and 1, count too."""
+    """One value of each type; equal values of different types, such as True and 1, both count."""
     if set(map(type, found)) <= {bool, np.bool_}:
         return [value for value in values() if not is_gap(value)]
     return found
@@ -310,7 +310,7 @@ def is_gap(value: Any) -> bool:
 
 
 def level_name(value: Any) -> str:
-    """How a level is called: a text by itself, a number as people write it.
+    """The name of a level: the text itself, or a number without a trailing ``.0``.
 
     Examples
     --------
@@ -331,7 +331,7 @@ def level_name(value: Any) -> str:
 
 
 def in_order(words: Sequence[str]) -> Any:
-    """The key by which words are sorted: as numbers if all of them are, else as text."""
+    """The sort key of words: numeric if all of them are numbers, else text."""
     fields = Fields(decimal_comma=False)
     if all(fields.plain_number(word) is not None for word in words):
         return lambda word: (fields.plain_number(word), word)
@@ -339,7 +339,7 @@ def in_order(words: Sequence[str]) -> Any:
 
 
 def _base(types: Iterable[type]) -> str:
-    """What values of these types are: "bool", "int", "float" or "text"."""
+    """The common type of values: "bool", "int", "float" or "text"."""
     kinds = set(types)
     if kinds and all(issubclass(kind, bool | np.bool_) for kind in kinds):
         return "bool"

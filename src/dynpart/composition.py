@@ -14,10 +14,10 @@ Array = NDArray[np.float64]
 
 
 def expertise_ranks(log2_expertise: Array) -> NDArray[np.int32]:
-    """Place of every expert on every variable: 0 has the highest expertise.
+    """Rank of every expert for every variable: 0 has the highest expertise.
 
-    Only the order of expertise matters to the hard rule (eq. 2), and ranks are that order. Ties go
-    to the expert with the lowest index, so the order is strict and no engine has to think of ties.
+    The hard rule (eq. 2) depends only on the order of expertise. Ties go to the expert with the
+    lowest index, so the order is strict and engines need no rule for ties.
 
     Parameters
     ----------
@@ -70,13 +70,13 @@ def owners(ranks: NDArray[np.int32], active: NDArray[np.bool_]) -> NDArray[np.in
 
 
 def _owners_of_few(ranks: NDArray[np.int32], active: NDArray[np.bool_]) -> NDArray[np.int32]:
-    """The same by going through the active experts alone, of which a row has few."""
+    """The same, looping over the active experts only; for rows with few of them."""
     n_active = np.count_nonzero(active, axis=1)
-    rows = np.argsort(-n_active, kind="stable")  # so that those with another expert come first
+    rows = np.argsort(-n_active, kind="stable")  # rows with more active experts first
     expert = np.nonzero(active[rows])[1]
     n_active = n_active[rows]
     begin = np.cumsum(n_active) - n_active
-    # Rank and number in one integer: the least of them names the owner.
+    # Rank and index in one integer: the minimum gives the owner.
     key = ranks.astype(np.int64) << 32 | np.arange(len(ranks))[:, None]
     if len(ranks) < 1 << 15:
         key = (key >> 16 | key & 0x7FFF).astype(np.int32)
@@ -121,7 +121,7 @@ def responsibilities(log2_expertise: Array, active: NDArray[np.bool_]) -> Array:
         Sums to one over experts; zero for inactive ones.
     """
     level = np.where(active[:, :, None], log2_expertise, -np.inf)
-    # Only ratios matter: measured from the top active expert, nothing overflows.
+    # Only ratios matter: relative to the highest active expertise, nothing overflows.
     weight = np.exp2(level - level.max(axis=1, keepdims=True))
     return weight / weight.sum(axis=1, keepdims=True)
 

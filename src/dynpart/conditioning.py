@@ -1,9 +1,8 @@
 """Conditioning: weights of earlier values, opinions and codes, learnt in turn from sums over rows.
 
-The ordinary search finds experts that explain rows on their own. Here they learn to speak given the
-values before: rows are encoded, weights and opinions follow the gradient of log P(x | h) for a few
-passes over the rows, rows are encoded again, and so on. All of it needs sums that add up over rows;
-no row is looked into.
+The ordinary search finds experts without regard to earlier values. Here weights and opinions are
+fitted together: rows are encoded, weights and opinions follow the gradient of log P(x | h) for a
+few passes over the rows, rows are encoded again, and so on. All steps use sums over rows.
 """
 
 from __future__ import annotations
@@ -28,31 +27,31 @@ from dynpart.rows import Rows
 Array = NDArray[np.float64]
 
 MOST_ROWS = 100_000
-"""Rows that weights are learnt from, drawn at random where there are more."""
+"""Maximum number of rows for learning weights; of more rows a random sample is drawn."""
 ROUNDS = 4
-"""How often codes are found again."""
+"""Number of times that rows are encoded."""
 PASSES, FEWEST_STEPS = 5, 150
-"""Passes over the rows between two searches for codes, or more until there are so many steps."""
+"""Minimum numbers of passes over the rows, and of steps, between two searches for codes."""
 BATCHES, FEWEST, MOST = 50, 20, 200
-"""Batches that rows are cut into, as long as a batch has neither fewer nor more rows than these."""
+"""Number of batches, and the limits on the rows of a batch."""
 RATE = 0.02
-"""Size of the first steps, in nats (or standard deviations); the last ones are nearly nothing."""
+"""Size of the first steps, in nats (or standard deviations); it decays to nearly 0."""
 MEMORY = (0.9, 0.999)
-"""What the running means of the gradient and of its square keep at a step (Kingma and Ba, 2015)."""
+"""Decay rates of the running means of the gradient and its square (Kingma and Ba, 2015)."""
 SPARSITY = 5.0
-"""Nats that a weight of 1 costs, in the same units: absolute values are penalised."""
-LOYALTY = 5.0
-"""Nats that half the square of an expert's own deviation from what it said before costs."""
+"""L1 penalty on weights, in nats per unit."""
+DEVIATION_PENALTY = 5.0
+"""L2 penalty on an expert's own deviation from its previous opinion, in nats."""
 EPSILON = 1.0
-"""Rows of the population in the averages of real columns (eq. 5 and 6)."""
+"""Rows of the population in the averages of real columns (eq. 5 and 6): epsilon."""
 SHARPNESS, MANY_ROWS = 3.0, 240
-"""These averages follow the hard rule more closely where there are so many rows per expert."""
+"""Rows per expert from which on these averages follow the hard rule more closely."""
 TINY = 1e-10
 
 
 @dataclass
 class Moving:
-    """An array that follows a gradient with steps of its own size for each entry (Adam)."""
+    """An array that follows a gradient with a step size per entry (Adam)."""
 
     value: Any
     mean: Any = 0.0
@@ -60,7 +59,7 @@ class Moving:
     n_steps: int = 0
 
     def step(self, gradient: Any, rate: float, sparsity: float = 0.0) -> None:
-        """Go uphill; then entries that do not pay their `sparsity` a unit become zero."""
+        """A gradient ascent step, followed by soft thresholding with the penalty `sparsity`."""
         xp = namespace(gradient)
         self.n_steps += 1
         first, second = MEMORY
@@ -75,15 +74,15 @@ class Moving:
 
 @dataclass
 class Conditional:
-    """What is learnt: weights of earlier values, and what experts say beside them.
+    """The learnt numbers: weights of earlier values, and the opinions next to them.
 
-    A binary expert with log-odds theta says ``slope * theta + bias + own``, with slopes and biases
-    that all experts share. A real one says its opinion, which is an average of what is left.
+    A binary expert with log-odds theta predicts ``slope * theta + bias + own``, with slopes and
+    biases shared by all experts. The opinion of a real expert is an average of the residuals.
 
     Attributes
     ----------
     before : Experts
-        As the search has found them.
+        The experts found by the search.
     eta : array of shape (n_statistics, n_experts, n_features)
         Opinions of real experts.
     centre, scale : array of shape (n_features,)
@@ -107,7 +106,7 @@ class Conditional:
 
     @classmethod
     def of(cls, experts: Experts, earlier: Any, moments: ColumnMoments) -> Conditional:
-        """Nothing is known of earlier values yet."""
+        """The initial state, with all weights zero."""
         xp, eta = namespace(experts.eta), experts.eta
         none = xp.zeros_like(eta[0, 0])
         scale = none + 1
@@ -120,7 +119,7 @@ class Conditional:
         return cls(experts, eta, as_float64(moments.mean), scale, earlier, *moving, own)
 
     def experts(self) -> Experts:
-        """The experts as they speak now."""
+        """The experts with the current numbers."""
         weights = self.weights.value * self.scale[:, None] / self.scale
         given = Autoregression(weights, self.centre)
         return replace(self.before, eta=self._said(), autoregression=given)
@@ -135,7 +134,7 @@ class Conditional:
         return family.constrain(xp.exp(-xp.logaddexp(-said, xp.zeros_like(said)))[None])
 
     def follow(self, sums: AutoregressionSums, rate: float, n_rows: float) -> None:
-        """One step along the gradient of a batch; `n_rows` rows pay for the penalties."""
+        """One step along the gradient of a batch; penalties are divided by `n_rows`."""
         by_weight = sums.weights * self.earlier * self.scale[:, None] / self.scale
         self.weights.step(by_weight / sums.n_rows, rate, SPARSITY / n_rows)
         if self.before.family.is_normal:
@@ -143,10 +142,10 @@ class Conditional:
         gradient = sums.opinions / sums.n_rows
         self.slope.step((gradient * self.before.natural[0][0]).sum(axis=0), rate)
         self.bias.step(gradient.sum(axis=0), rate)
-        self.own.step(gradient - LOYALTY / n_rows * self.own.value, rate)
+        self.own.step(gradient - DEVIATION_PENALTY / n_rows * self.own.value, rate)
 
     def average(self, engine: Engine, rows: Rows, codes: Any, sharpness: float) -> None:
-        """Opinions of real experts: averages of what earlier values leave to be said."""
+        """Opinions of real experts: averages of the residuals after earlier values."""
         now, family = self.experts(), self.before.family
         if not family.is_normal or now.autoregression is None:
             return
@@ -169,12 +168,12 @@ def condition(
     seed: int,
     report: Callable[[str], None] | None = None,
 ) -> tuple[Experts, CodePrior]:
-    """Teach experts what earlier values say.
+    """Fit weights of earlier values, opinions and codes in turn.
 
     Parameters
     ----------
     task : Task
-        What they were learnt from, without gaps.
+        The task that they were learnt from, without gaps.
     experts : Experts
         Binary or real.
     prior : CodePrior
@@ -192,7 +191,7 @@ def condition(
     experts : Experts
         With an autoregression.
     prior : CodePrior
-        Of the codes that they give to these rows.
+        The prior of the new codes of these rows.
     """
     rng, engine = np.random.default_rng(seed), task.engine
     rows = task.draw(rng, MOST_ROWS, replace=False)
@@ -224,7 +223,7 @@ def condition(
 
 
 def _falling(rate: float, n_steps: int) -> Iterator[float]:
-    """Sizes of so many steps, the last of them nearly nothing."""
+    """Decreasing sizes of `n_steps` steps, the last one close to 0."""
     return (rate * (1 - step / n_steps) for step in range(n_steps))
 
 

@@ -16,23 +16,23 @@ from dynpart.schema import Ranges, Schema
 
 
 FLAGS = {"False": False, "True": True, "0": False, "1": True}
-"""Booleans by the names of their levels; as numbers where gaps stand among them."""
+"""Booleans by the names of their levels; numbers if the column has gaps."""
 REDRAWN = 10
-"""How often numbers that are out of range are drawn again."""
+"""Maximum number of times that numbers out of range are drawn again."""
 
 
 def built(table: NDArray[Any], schema: Schema, *, means: bool = False) -> Any:
-    """Rows of numbers as a table of the kind that a model has learnt from.
+    """Rows of numbers as a table of the type that the model was fitted to.
 
     Parameters
     ----------
     table : ndarray of shape (n_rows, n_features)
         Indices of levels where a variable has levels.
     schema : Schema
-        Names the kind of table; None stands for an array, of numbers if levels are numbers.
+        Its container is the type of table; None means an array, of numbers if levels are numbers.
     means : bool, default=False
-        Whether numbers are expectations, which are not whole. A binary variable with levels has
-        the likelier one then.
+        Whether numbers are expectations, which need not be integers. A binary variable with levels
+        gets the likelier level then.
 
     Returns
     -------
@@ -74,7 +74,7 @@ def built(table: NDArray[Any], schema: Schema, *, means: bool = False) -> Any:
 def within(
     ranges: Ranges, table: NDArray[Any], again: Callable[[], NDArray[Any]] | None = None
 ) -> NDArray[Any]:
-    """Numbers as they could have been observed: within the range of each variable, whole or not.
+    """Numbers within the observed range of each variable, rounded if it held integers only.
 
     Parameters
     ----------
@@ -82,8 +82,8 @@ def within(
         None for variables that may have any value.
     table : ndarray of shape (n_rows, n_features)
     again : callable, optional
-        Draws such a table anew, of which values are taken where this one is out of range, a few
-        times over. What is left then is moved to the edge.
+        Draws another such table, which replaces values out of range, up to a few times. Remaining
+        values are moved to the limit.
 
     Returns
     -------
@@ -108,7 +108,7 @@ def within(
             break
         new = again()
         table = np.where(outside, np.where(whole, np.round(new), new), table)
-    # Minus zero is no number that a person writes.
+    # Adding 0 turns minus zero into zero.
     return np.clip(table, low, high) + 0.0
 
 
@@ -141,8 +141,8 @@ def _level_values(levels: tuple[str, ...], dtype: str) -> NDArray[Any]:
                 np.int64 if base == "int" else np.float64
             )
     except (KeyError, ValueError):
-        pass  # levels that the person has named otherwise
-    return np.array(levels, dtype=object)  # texts of NumPy lose zero bytes at their end
+        pass  # levels with names set by the user
+    return np.array(levels, dtype=object)  # NumPy's str type drops trailing zero bytes
 
 
 def _built_pandas(columns: list[NDArray[Any]], names: list[str], schema: Schema) -> Any:
@@ -179,7 +179,7 @@ def _built_polars(columns: list[NDArray[Any]], names: list[str], schema: Schema)
 def filled(
     X: Any, values: NDArray[np.float64], gaps: NDArray[np.bool_], schema: Schema | None = None
 ) -> Any:
-    """A copy of a table in which gaps have these values; the rest stays as it is.
+    """A copy of a table in which gaps have these values; other values do not change.
 
     Parameters
     ----------
@@ -195,7 +195,7 @@ def filled(
 
     Returns
     -------
-    Table of the same kind. Columns of whole numbers stay such if what is filled in is whole.
+    Table of the same type. Integer columns keep their type if all new values are integers.
 
     Examples
     --------
@@ -227,7 +227,7 @@ def filled(
 
 
 def _array(rows: Any) -> NDArray[Any]:
-    """Rows of a list as an array: of numbers if they are, else of objects."""
+    """Rows of a list as an array: of numbers if possible, else of objects."""
     try:
         return np.asarray(rows, dtype=np.float64)
     except (TypeError, ValueError):
@@ -235,7 +235,7 @@ def _array(rows: Any) -> NDArray[Any]:
 
 
 def _as_numbers(values: NDArray[np.float64], schema: Schema) -> NDArray[np.float64]:
-    """Values in which levels that are numbers stand for themselves, not for their indices."""
+    """Values in which indices of numeric levels are replaced by the levels."""
     out = values
     for d in range(len(schema)):
         levels = schema.levels_of(d)
@@ -252,7 +252,7 @@ def _fillings(values: NDArray[np.float64], gap: Any, schema: Schema, d: int) -> 
 
 
 def _mixed(known: NDArray, values: NDArray[np.float64], gaps: NDArray[np.bool_]) -> NDArray:
-    """Known values where there is no gap, in their own type if that holds all of them."""
+    """Known values, with new values in gaps, in the known type if it can represent all of them."""
     fits = known.dtype.kind == "f" or not gaps.any() or _is_whole(values[gaps])
     kind = known.dtype if fits and known.dtype.kind in "fiub" else np.dtype(np.float64)
     return np.where(gaps, values, np.where(gaps, 0, known).astype(kind)).astype(kind)
@@ -265,7 +265,7 @@ def _is_whole(values: NDArray[np.float64]) -> bool:
 def _filled_objects(
     known: NDArray[Any], values: NDArray[np.float64], gaps: NDArray[np.bool_], schema: Schema | None
 ) -> NDArray[Any]:
-    """An array of objects or text: levels by name, numbers as Python's."""
+    """An array of objects or text: levels by name, Python numbers."""
     out = np.array(known, dtype=object)
     for d in np.flatnonzero(gaps.any(axis=0)):
         gap = gaps[:, d]
@@ -342,7 +342,7 @@ def _filled_pandas(
 def _filled_levels(
     column: Any, values: NDArray[np.float64], gap: NDArray[np.bool_], schema: Schema, d: int
 ) -> Any:
-    """A column of pandas with levels in its gaps: as its own categories where it has some."""
+    """A column of pandas with levels in its gaps; categorical columns stay categorical."""
     new = column.copy()
     if hasattr(column, "cat"):
         categories = {level_name(category): category for category in column.cat.categories}

@@ -19,7 +19,7 @@ from dynpart.sparse import is_large
 from dynpart.validation import DTYPES, rows_have
 
 LIGHT = 0.1
-"""Weight of a row, on average, below which weights were probably meant otherwise."""
+"""Mean weight of a row below which a warning suggests to rescale the weights."""
 
 
 class CountedModel(FittedModel):
@@ -91,7 +91,7 @@ class CountedModel(FittedModel):
     def _open_table(
         self, X: Any, *, reset: bool, sample_weight: Any, unseen_columns: bool = False
     ) -> Data:
-        """Open what is one table to its owner: dense, or sparse of any size."""
+        """Open a single table: dense, or sparse of any size."""
         engine = self._engine(X)
         told: dict[str, Any] = {"sample_weight": sample_weight, "unseen_columns": unseen_columns}
         if is_sparse(X) and is_large(X):
@@ -103,7 +103,7 @@ class CountedModel(FittedModel):
         return open_table(table, engine, self._names(), **told)
 
     def _say_little(self, data: Data) -> None:
-        """Warn of rows that say nothing, and of rows that count for next to nothing."""
+        """Warn of rows without observed values, and of weights that are close to 0."""
         if data.n_empty:
             warnings.warn(
                 f"{rows_have(data.n_empty)} no observed value: learning ignores such rows",

@@ -35,7 +35,7 @@ class DemoRow:
     ----------
     data : str
     n_rows : int
-        Rows the figures are about.
+        Number of rows that are measured.
     n_experts : int
     mean_active : float
         Active experts per row.
@@ -74,14 +74,14 @@ def describe(
 
 
 def run_demo(out: str | os.PathLike[str], *, seed: int = 0) -> list[DemoRow]:
-    """Fit the data sets, print the table, write figures and a page into `out` and say where.
+    """Fit the data sets, print the table, write figures and a page into `out`, and print the paths.
 
-    It ends with the zoo: a table to explore with the commands that are printed.
+    The last data set is the zoo, with commands to explore its table.
 
     Parameters
     ----------
     out : path-like
-        Folder for the figures; made if it is not there.
+        Folder for the figures; created if needed.
     seed : int, default=0
 
     Returns
@@ -98,7 +98,7 @@ def run_demo(out: str | os.PathLike[str], *, seed: int = 0) -> list[DemoRow]:
     pairs = make_pairs(5)
     digits = load_digits()
     console.print("Compiling kernels for the first fit after an installation")
-    # The very fit that follows, which is quick and needs every kernel: a poorer one would warn.
+    # The same fit as below: it is short, uses all kernels and does not warn.
     DynamicPartitionModel(10, random_state=seed).fit(pairs)
     console.print("[bold]1/3[/] five hidden pairs, ten experts")
     pair_model, pair_seconds = _timed_fit(DynamicPartitionModel(10, random_state=seed), pairs)
@@ -121,7 +121,7 @@ def run_demo(out: str | os.PathLike[str], *, seed: int = 0) -> list[DemoRow]:
 
 
 def _zoo(console: Console, folder: Path, seed: int) -> None:
-    """The zoo in words and as a page: experts named, the platypus explained."""
+    """The zoo as text and as a page: names of experts, an explanation of the platypus."""
     from dynpart import plotting
     from dynpart.explorer import write_report
 
@@ -133,8 +133,8 @@ def _zoo(console: Console, folder: Path, seed: int) -> None:
     model.fit(zoo.table()).save(model_file)
     for name, share in zip(model.expert_names_, model.activation_probabilities_, strict=True):
         console.print(f"    {name}: {share:.0%} of the animals", highlight=False, markup=False)
-    told = model.explain(zoo.table(), zoo.row_names.index("platypus"), label="platypus")
-    console.print("", *told.lines(), sep="\n", highlight=False, markup=False)
+    platypus = model.explain(zoo.table(), zoo.row_names.index("platypus"), label="platypus")
+    console.print("", *platypus.lines(), sep="\n", highlight=False, markup=False)
     shown = [zoo.row_names.index(name) for name in ZOO_SHOWN]
     labels = [zoo.row_names[n] for n in shown]
     figure = plotting.table_partition(model, zoo.table(shown), labels)
@@ -166,7 +166,7 @@ def _timed_fit(model: DynamicPartitionModel, X: NDArray) -> tuple[DynamicPartiti
 def _print_table(console: Console, rows: list[DemoRow]) -> None:
     from rich.table import Table
 
-    table = Table(title="What the models say", title_justify="left", title_style="bold")
+    table = Table(title="Results", title_justify="left", title_style="bold")
     table.add_column("data")
     for name in ("rows", "experts", "mean active", "error", "bits per row", "fit"):
         table.add_column(name, justify="right")

@@ -1,4 +1,4 @@
-"""Earlier names of public things, which work for one more version and warn."""
+"""Deprecated public names, which still work for one version and warn."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def warn_renamed(earlier: str, name: str, *, stacklevel: int = 3) -> None:
 
 
 def renamed(**names: str) -> Callable[[Class], Class]:
-    """Let a class be made and read with earlier names of arguments and attributes.
+    """Let a class accept deprecated names of arguments and attributes.
 
     Parameters
     ----------
@@ -46,10 +46,10 @@ def renamed(**names: str) -> Callable[[Class], Class]:
     ... @dataclass
     ... class Plan:
     ...     min_active: int = 1
-    >>> with warnings.catch_warnings(record=True) as told:
+    >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
     ...     plan = Plan(floor=3)
-    >>> plan, len(told)
+    >>> plan, len(caught)
     (Plan(min_active=3), 1)
     """
 
@@ -79,7 +79,7 @@ def renamed(**names: str) -> Callable[[Class], Class]:
 
 
 def renamed_in(module: str, **names: str) -> Callable[[str], Any]:
-    """A module's `__getattr__` that knows earlier names of what the module has.
+    """A `__getattr__` of a module for deprecated names of its members.
 
     Parameters
     ----------

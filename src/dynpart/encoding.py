@@ -1,6 +1,6 @@
-"""Encoding: parameters become a rule for pursuits, and codes are counted, judged and told.
+"""Encoding: from parameters to a rule for pursuits; counts and scores of the codes.
 
-This room knows engines and experts; it knows no estimator.
+This module knows engines and experts, no estimator.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from dynpart.rows import Rows
 Array = NDArray[np.float64]
 
 MANY_ROWS = 10_000
-"""Rows whose codes hardly change when they are chosen a second time under their prior."""
+"""Number of rows from which on codes are chosen only once under their prior."""
 ROUNDS = 2
 """How often codes are chosen under the prior of the codes before."""
 
@@ -126,7 +126,7 @@ class Encoding:
     def rule(self, shape: tuple[int, int], prior: CodePrior | None = None) -> PursuitRule:
         """How rows are encoded: under this prior, or by their likelihood alone.
 
-        Codes that are chosen for their reconstruction are not charged for what they cost.
+        Codes that are chosen for reconstruction have no activation costs.
 
         Parameters
         ----------
@@ -149,7 +149,7 @@ class Encoding:
         )
 
     def are_few(self, shape: tuple[int, int]) -> bool:
-        """Whether all codes of so many experts, over so many variables, can be looked at."""
+        """Whether all codes of these numbers of experts and variables can be enumerated."""
         return are_few(shape, *self.limits(shape[0]))
 
     @property
@@ -158,7 +158,7 @@ class Encoding:
         return self.prior is not None and self.criterion == "likelihood"
 
     def encoders(self, experts: Experts) -> Experts:
-        """The experts as codes are chosen by them."""
+        """The experts with the opinions that are used for choosing codes."""
         return experts.judged() if self.criterion == "likelihood" else experts.equally_sure()
 
     def counted(
@@ -171,10 +171,10 @@ class Encoding:
         *,
         rounds: int = ROUNDS,
     ) -> tuple[Any, CodePrior]:
-        """Codes of rows and the prior over codes, which know of each other.
+        """Codes of rows and the prior over codes, estimated in turn.
 
-        The first prior is that of codes found by their likelihood alone, if none is known. Codes
-        are then chosen under the prior and the prior is fitted to the codes, in turn.
+        Without an initial prior, the first one is fitted to codes found by likelihood alone. Then
+        codes are chosen under the prior, and the prior is fitted to the codes.
 
         Parameters
         ----------
@@ -187,8 +187,7 @@ class Encoding:
         prior : CodePrior, optional
             To begin with.
         rounds : int, default=2
-            How often codes are chosen under the prior of the codes before; of many rows at most
-            once.
+            How often codes are chosen under the previous prior; at most once for many rows.
 
         Returns
         -------
@@ -213,13 +212,13 @@ class Encoding:
         return self.prior_of(codes.active(n_experts), codes.weight, most_types)
 
     def prior_of(self, active: Any, weight: Any, most_types: int = MOST_TYPES) -> CodePrior:
-        """The prior of codes of shape (n_rows, n_experts), each of which weighs so much."""
+        """The prior of codes of shape (n_rows, n_experts) with these weights."""
         if self.prior == "auto":
             return fit_prior(active, weight, most_types)
         return independent_prior(active, weight)
 
     def likeliest_code(self, prior: CodePrior) -> NDArray[np.int64]:
-        """The experts of the likeliest code, of those that are looked at, within the limits."""
+        """The experts of the likeliest code within the limits, among the candidates tried."""
         fewest, most = self.limits(prior.n_experts)
         wanted = prior.activation_probabilities
         n_active = (wanted > 0.5).sum(axis=1).clip(fewest, most)
@@ -246,7 +245,7 @@ def book_of_rows(
 ) -> CodeBook:
     """The code book of training rows, which is used to fill gaps if there are many experts.
 
-    There rows with gaps, or some of them, are encoded once more with gaps filled.
+    Rows with gaps, or some of them, are encoded again with their gaps filled.
 
     Parameters
     ----------
@@ -281,7 +280,7 @@ def log_likelihood(rows: Rows, active: NDArray[np.bool_], experts: Experts) -> A
     rows : Rows or SparseRows
     active : array of shape (n_rows, n_experts)
     experts : Experts
-        All three have arrays of the same kind.
+        All three have arrays of the same type.
     """
 
     def of_block(block: slice) -> Array:
@@ -305,7 +304,7 @@ def amplitudes(rows: Rows, active: NDArray[np.bool_], experts: Experts) -> Array
     rows : Rows
     active : array of shape (n_rows, n_experts)
     experts : Experts
-        With an amplitude; all three have arrays of the same kind.
+        With an amplitude; all three have arrays of the same type.
     """
     assert experts.amplitude is not None
     unit = experts.family.unit
@@ -313,7 +312,7 @@ def amplitudes(rows: Rows, active: NDArray[np.bool_], experts: Experts) -> Array
     def of_block(block: slice) -> Array:
         owner = owners(experts.ranks, active[block])
         gain, offset, _ = _amplitudes(rows[block], active[block], owner, experts)
-        return experts.amplitude.told(gain, offset, unit)  # type: ignore[union-attr]
+        return experts.amplitude.in_data_units(gain, offset, unit)  # type: ignore[union-attr]
 
     blocks = [of_block(block) for block in row_blocks(*rows.shape)]
     return namespace(blocks[0]).concatenate(blocks)
@@ -330,7 +329,7 @@ def _amplitudes(
     return row_amplitudes(T, observed, owner, active, family, eta, experts.amplitude)
 
 
-def retold(rows: Rows, codes: Codes, experts: Experts, cost: Array) -> Pursuit:
+def in_activation_order(rows: Rows, codes: Codes, experts: Experts, cost: Array) -> Pursuit:
     """The codes of these rows in the order of activation, with the gain of each step.
 
     For a greedy code this is the order in which experts were activated. A refined code has no such
@@ -350,7 +349,7 @@ def retold(rows: Rows, codes: Codes, experts: Experts, cost: Array) -> Pursuit:
     path = np.full(order.shape, np.nan)
     for block in row_blocks(len(rows), experts.log2_expertise.size):
         if experts.amplitude is not None:
-            _retell_amplitudes(rows[block], active[block], experts, cost, order[block], path[block])
+            _order_amplitudes(rows[block], active[block], experts, cost, order[block], path[block])
             continue
         density = expert_log_densities(rows[block], experts)
         base = row_log_base(rows[block], experts.family)
@@ -365,7 +364,7 @@ def retold(rows: Rows, codes: Codes, experts: Experts, cost: Array) -> Pursuit:
     return Pursuit(order, path)
 
 
-def _retell_amplitudes(
+def _order_amplitudes(
     rows: Rows, active: NDArray, experts: Experts, cost: Array, order: NDArray, path: NDArray
 ) -> None:
     """The same for experts with gains and offsets, into `order` and `path`."""

@@ -1,8 +1,8 @@
-"""Enumeration: where experts are few, all codes at once.
+"""Enumeration of all codes of few experts.
 
-Such a model is a mixture with one component for every code, so that log P(x) and posteriors are
-exact. Components share experts: which expert owns a variable of a component is a matrix of zeros
-and ones, and sums over codes are products with it.
+Such a model is a mixture with one component per code, so log P(x) and posteriors are exact.
+Components share experts: a matrix of zeros and ones has the owner of each variable in each
+component, and sums over codes are products with it.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from dynpart.rows import Rows
 Array = NDArray[np.float64]
 
 MOST_CODES = 1023
-"""Codes up to which all are looked at: those of ten experts."""
+"""Maximum number of codes to enumerate: those of ten experts."""
 MOST_ENTRIES = 1 << 22
-"""Entries (codes x experts x variables) of the matrix of owners up to which it is made."""
+"""Maximum number of entries (codes x experts x variables) of the matrix of owners."""
 
 
 def n_codes(n_experts: int, fewest: int = 1, most: int | None = None) -> int:
-    """How many codes have so many active experts.
+    """Number of codes with `fewest` to `most` active experts.
 
     Examples
     --------
@@ -42,7 +42,7 @@ def n_codes(n_experts: int, fewest: int = 1, most: int | None = None) -> int:
 
 
 def are_few(shape: tuple[int, int], fewest: int = 1, most: int | None = None) -> bool:
-    """Whether all codes within these limits can be looked at.
+    """Whether all codes within these limits can be enumerated.
 
     Parameters
     ----------
@@ -51,14 +51,14 @@ def are_few(shape: tuple[int, int], fewest: int = 1, most: int | None = None) ->
     fewest, most : int
         Limits on active experts.
     """
-    if shape[0] > MOST_CODES:  # so many that they need not be counted
+    if shape[0] > MOST_CODES:  # there are at least as many codes as experts
         return False
     count = n_codes(shape[0], fewest, most)
     return count <= MOST_CODES and count * math.prod(shape) <= MOST_ENTRIES
 
 
 def all_codes(n_experts: int, fewest: int = 1, most: int | None = None) -> NDArray[np.bool_]:
-    """All codes with so many active experts, shape (n_codes, n_experts); none is empty.
+    """All codes with `fewest` to `most` active experts, shape (n_codes, n_experts); none is empty.
 
     Examples
     --------
@@ -72,7 +72,7 @@ def all_codes(n_experts: int, fewest: int = 1, most: int | None = None) -> NDArr
     codes = np.zeros((1, n_experts), dtype=bool)
     found = []
     for size in range(1, most + 1):
-        # Every code is made once: experts are added in the order of their indices.
+        # Each code is built once, because experts are added in the order of their indices.
         last = np.where(codes.any(axis=1), n_experts - 1 - codes[:, ::-1].argmax(axis=1), -1)
         row, added = np.nonzero(np.arange(n_experts) > last[:, None])
         codes = codes[row]
@@ -98,14 +98,14 @@ class EveryCode:
 
     @classmethod
     def of(cls, experts: Experts, codes: NDArray[np.bool_]) -> EveryCode:
-        """These codes of experts in NumPy's arrays."""
+        """These codes of experts in NumPy arrays."""
         owner = owners(experts.ranks, codes)
         is_owner = owner.T[None] == np.arange(experts.n_experts)[:, None, None]
         return cls(codes, is_owner.reshape(-1, len(codes)).astype(np.float64))
 
     @property
     def row_size(self) -> int:
-        """Numbers that a row takes."""
+        """Number of values per row in memory."""
         return sum(self.owned.shape)
 
     def summed(self, rows: Rows, experts: Experts, prior: CodePrior) -> tuple[Array, Array]:
@@ -118,14 +118,14 @@ class EveryCode:
         return (most + np.log(total))[:, 0], share / total
 
     def sums(self, rows: Rows, experts: Experts, posterior: Array) -> tuple[Array, Array]:
-        """What rows tell of opinions, if each has every code with its posterior probability.
+        """Expected responsibility sums of rows under the posterior of their codes.
 
         Parameters
         ----------
         rows : Rows
         experts : Experts
         posterior : ndarray of shape (n_rows, n_codes)
-            Times what rows weigh.
+            Multiplied by the weights of the rows.
 
         Returns
         -------

@@ -32,7 +32,7 @@ from dynpart.coding import Coded, coded
 from dynpart.composition import compose_hard, owners
 from dynpart.containers import built, within
 from dynpart.describing import DescribesItself
-from dynpart.encoding import Encoding, Pursuit, amplitudes, log_likelihood, retold
+from dynpart.encoding import Encoding, Pursuit, amplitudes, in_activation_order, log_likelihood
 from dynpart.engines import Codes, Engine, Experts, PursuitRule, make_engine, row_log_base
 from dynpart.enumeration import are_few
 from dynpart.explaining import ExplainsRows
@@ -80,7 +80,7 @@ class FittedModel(
 ):
     """Methods of a fitted model; see :class:`dynpart.DynamicPartitionModel`."""
 
-    if TYPE_CHECKING:  # what the face of a model offers: scikit-learn's, or that of commands
+    if TYPE_CHECKING:  # methods of the interface: scikit-learn's, or that of commands
         get_params: Callable[..., dict[str, Any]]
         set_params: Callable[..., Self]
 
@@ -165,7 +165,9 @@ class FittedModel(
             return Pursuit.joined([self.pursue(block) for block in blocks_of(X)])
         rows, codes = self._encode(X)
         rows = rows.to_numpy()
-        return retold(rows, codes, self._experts().like(rows.values), self._rule().cost)
+        return in_activation_order(
+            rows, codes, self._experts().like(rows.values), self._rule().cost
+        )
 
     def score_samples(self, X: ArrayLike) -> NDArray[np.float64]:
         """Joint log-likelihood log P(x | h) + log P(h) of each row with its code, in nats.
@@ -195,7 +197,7 @@ class FittedModel(
         here = self._experts().like(rows.values)
         if Encoding.of(self).encoders(here) is here:
             explained = as_float64(codes.log_likelihood)
-        else:  # the pursuit knows how likely the row is to those who have chosen its code
+        else:  # the pursuit has returned the log-likelihood
             explained = log_likelihood(rows, like(active, rows.values), here)
         return like(like(explained, active) + prior, X)
 
@@ -266,7 +268,7 @@ class FittedModel(
         active, rows = to_numpy(codes.active(n_experts)), rows.to_numpy()
         experts = self._experts().like(rows.values)
         joint = to_numpy(as_float64(codes.log_likelihood)) + self.prior_.log_prob(active)
-        if Encoding.of(self).encoders(experts) is not experts:  # others have chosen the codes
+        if Encoding.of(self).encoders(experts) is not experts:  # codes belong to other opinions
             joint = log_likelihood(rows, active, experts) + self.prior_.log_prob(active)
         if experts.amplitude is None and are_few(experts.log2_expertise.shape):
             return rows, all_summed(rows, experts, self.prior_), joint
@@ -304,9 +306,9 @@ class FittedModel(
         if given is not None:
             composed = self._given(given, owner, composed)
         if amplitudes is not None:
-            told = check_amplitudes(amplitudes, len(owner), len(self.means_))
-            told = like(told, owner)[np.arange(len(owner))[:, None], owner]
-            composed = told[..., 0] * composed + told[..., 1]
+            given_ones = check_amplitudes(amplitudes, len(owner), len(self.means_))
+            owned = like(given_ones, owner)[np.arange(len(owner))[:, None], owner]
+            composed = owned[..., 0] * composed + owned[..., 1]
         return self._given_back(composed, means=True)
 
     def _given(self, X: ArrayLike, owner: Any, composed: Any) -> Any:
@@ -474,7 +476,7 @@ class FittedModel(
         check_count("n_samples", n_samples)
         rng = random_generator(random_state)
         active, _ = self.prior_.sample(int(n_samples), rng)
-        # An empty code explains nothing: the likeliest one speaks instead.
+        # An empty code has no owners: it is replaced by the likeliest code.
         active[np.ix_(~active.any(axis=1), Encoding.of(self).likeliest_code(self.prior_))] = True
         experts = self._experts().like(active)
         owner, family = owners(experts.ranks, active), experts.family
@@ -484,9 +486,9 @@ class FittedModel(
         else:
             rows = family.draw(eta, rng)
         if experts.amplitude is not None:
-            told = experts.amplitude.drawn(active.shape, family.unit, rng)
-            told = told[np.arange(len(owner))[:, None], owner]
-            rows = rows + (told[..., 0] - 1) * family.mean(eta) + told[..., 1]
+            gains = experts.amplitude.drawn(active.shape, family.unit, rng)
+            owned = gains[np.arange(len(owner))[:, None], owner]
+            rows = rows + (owned[..., 0] - 1) * family.mean(eta) + owned[..., 1]
         ranges = self.schema_.ranges
         if ranges is not None:
             plain = experts.autoregression is None and experts.amplitude is None
@@ -562,7 +564,7 @@ class FittedModel(
         encoding = Encoding.of(self)
         if encoding.is_joint:
             encoding.check_prior(getattr(self, "_counted_with", encoding))
-        # A stream counts codes that were forced to be long: they say nothing about those of rows.
+        # The codes of a stream have a minimum length, so their counts are no prior for rows.
         counted = getattr(self, "_book", None) is not None
         return encoding.rule(self.means_.shape, self.prior_ if counted else None)
 
@@ -570,7 +572,7 @@ class FittedModel(
         self._ready()
         engine = self._engine(X)
         rows = self._checked_rows(X, engine)
-        return rows, self._told_beforehand(rows, self._pursued(engine, rows))
+        return rows, self._with_default_codes(rows, self._pursued(engine, rows))
 
     def _pursued(self, engine: Engine, rows: Rows) -> Any:
         """Codes of rows, with a progress bar if `verbose` is set."""
@@ -585,7 +587,7 @@ class FittedModel(
                 advance(len(rows[block]))
         return type(parts[0]).joined(parts)
 
-    def _told_beforehand(self, rows: Rows, codes: Any) -> Any:
+    def _with_default_codes(self, rows: Rows, codes: Any) -> Any:
         """The codes; rows without any observed value get the most probable one."""
         if rows.complete:
             return codes
@@ -628,7 +630,7 @@ class FittedModel(
 
         check_width(X, self.n_features_in_)
         self._rule()
-        # Chunks are computed later: by the model as it is now.
+        # Chunks are computed later, by a copy of the current model.
         return lazily(X, getattr(copy(self), method), dtype, n_columns)
 
     def _checked_rows(self, X: ArrayLike, engine: Engine) -> Rows:

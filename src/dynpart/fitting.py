@@ -95,7 +95,7 @@ class LearningModel(CountedModel):
         "connectivity": ["array-like", "sparse matrix", None],
         "tol": [Interval(Real, 0, None, closed="left")],
         "engine": [StrOptions(set(ENGINES))],
-        "device": "no_validation",  # torch knows what a device is
+        "device": "no_validation",  # torch validates it
         "n_jobs": [Interval(Integral, 1, None, closed="left"), Options(Integral, {-1}), None],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
@@ -206,7 +206,7 @@ class LearningModel(CountedModel):
         -------
         self : DynamicPartitionModel
         """
-        draft = copy(self)  # a fit that fails, or is interrupted, leaves this model as it was
+        draft = copy(self)  # a fit that fails or is interrupted leaves this model unchanged
         draft._learn(X, sample_weight, checkpoint, every=every, resume=resume)
         self.__dict__ = draft.__dict__
         return self
@@ -220,7 +220,7 @@ class LearningModel(CountedModel):
         every: float,
         resume: bool,
     ) -> None:
-        """Learn experts, attribute by attribute."""
+        """Learn experts and set the attributes."""
         self._validate_params()
         check_limits(self.n_experts, n_active=self.n_active, max_active=self.max_active)
         encoding = Encoding.of(self)
@@ -333,9 +333,9 @@ class LearningModel(CountedModel):
             print(f"dynpart: {text}", file=sys.stderr)
 
         if self.verbose:
-            report("choosing the number of experts by rows that are held back")
-        told = report if self.verbose > 1 else None
-        self.selection_ = select_size(task, self._plan(), encoding, seed=seed, report=told)
+            report("choosing the number of experts on held-back rows")
+        log = report if self.verbose > 1 else None
+        self.selection_ = select_size(task, self._plan(), encoding, seed=seed, report=log)
         if self.verbose:
             report(str(self.selection_))
         n_experts = self.selection_.n_experts
@@ -403,13 +403,13 @@ class LearningModel(CountedModel):
         >>> model.n_iter_
         40
         """
-        draft = copy(self)  # a batch that fails, or is interrupted, leaves this model as it was
+        draft = copy(self)  # a batch that fails or is interrupted leaves this model unchanged
         draft._learn_batch(X, sample_weight)
         self.__dict__ = draft.__dict__
         return self
 
     def _learn_batch(self, X: Any, sample_weight: Any) -> None:
-        """Learn from a batch, attribute by attribute."""
+        """Learn from a batch and set the attributes."""
         fitted = hasattr(self, "means_")
         if fitted:
             self._ready()
@@ -460,7 +460,7 @@ class LearningModel(CountedModel):
         )
         stream: Stream | None = getattr(self, "_stream", None)
         if stream is not None:
-            stream = stream.like(moments.mean)  # it may come from a file, or from another device
+            stream = stream.like(moments.mean)  # it may come from a file or another device
         elif fitted:
             experts = self._experts().for_learning().like(moments.mean)
             known = getattr(self, "_moments", moments).like(moments.mean)

@@ -1,7 +1,7 @@
-"""Readers of idx, npz and mat files. Know no data set.
+"""Readers of idx, npz and mat files.
 
-Those of idx and npz trust nothing: they check what a file declares about itself before they make
-room for it, and never unpickle. The one of mat needs a file that was verified.
+The readers of idx and npz files check declared sizes before they allocate memory, and never
+unpickle. The reader of mat files is for files with a verified checksum.
 """
 
 import gzip
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-MOST_BYTES = 2**30  # no array of a data set here is larger
+MOST_BYTES = 2**30  # maximum size of an array of a data set
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _DEFLATE_LIMIT = 1032  # deflate cannot shrink by more than this factor
@@ -77,7 +77,7 @@ def read_npz(path: Path, names: Iterable[str]) -> dict[str, NDArray[Any]]:
 
 
 def _read_npz_member(archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
-    """Read one array after comparing its header with the space it takes in the archive."""
+    """Read one array, after comparing its header with its size in the archive."""
     member = f"{name}.npy"
     if member not in archive.namelist():
         raise ValueError(f"has no array {name!r}")
@@ -104,8 +104,8 @@ def _read_npz_member(archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
 def read_mat(path: Path, shapes: Mapping[str, tuple[int | None, ...]]) -> dict[str, NDArray[Any]]:
     """Read the named arrays of a MATLAB file (version 5), which must have these shapes.
 
-    None stands for any length. Only for files whose checksum was verified: scipy's reader has
-    been seen to end the process on a damaged one.
+    None means any length. Only for files with a verified checksum: a damaged file can crash the
+    process in SciPy's reader.
     """
     from scipy.io import loadmat
 

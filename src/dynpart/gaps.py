@@ -28,7 +28,7 @@ class FillsGaps:
     autoregressive: int | str | None
     _book: CodeBook | None = None
 
-    if TYPE_CHECKING:  # what the rest of the model offers
+    if TYPE_CHECKING:  # attributes of the model
         _ready: Callable[[], int]
         _engine: Callable[[Any], Engine]
         _experts: Callable[[], Experts]
@@ -40,7 +40,7 @@ class FillsGaps:
 
         @property
         def schema_(self) -> Schema:
-            """What the variables are."""
+            """Kinds, names and levels of the variables."""
 
     def conditional_means(self, X: ArrayLike) -> NDArray[np.float64]:
         """Expected value of every variable, given the observed values of its row.
@@ -124,13 +124,13 @@ class FillsGaps:
         return found[0] if draws is None else found
 
     def _numbers(self, X: Any) -> NDArray:
-        """The table as NumPy's numbers, NaN for missing values."""
+        """The table as a NumPy array of numbers, NaN for missing values."""
         self._ready()
         table = to_numpy(self._checked_table(X, self._engine(X), reset=False))
         return table if table.dtype.kind == "f" else table.astype(np.float64)
 
     def _guesses(self, X: Any) -> Iterator[tuple[Guess, tuple[int, int]]]:
-        """What rows may be, block by block, and the shape of the table."""
+        """Predictive distributions of rows, block by block, and the shape of the table."""
         rows, codes = self._encode(X)
         rows = rows.to_numpy()
         experts = self._experts().like(rows.values)
@@ -152,7 +152,7 @@ class FillsGaps:
             return
         book = self._book or CodeBook.of(own)
         if not rows.complete:
-            # The book has the codes of completed rows; that of this row is to count once less.
+            # The book has the codes of completed rows; a row's own code counts once less.
             again = self._pursued(self._engine(X), completed(rows, own, experts, book))
             own = to_numpy(again.active(experts.n_experts))
         for guess in guesses(rows, own, experts, book):

@@ -37,11 +37,11 @@ class JudgesTables:
     variance_floor: Any
     n_features_in_: int
     _found_schema: Schema | None = None
-    """What was found out about the columns of the table that was learnt from; None for arrays."""
+    """Schema of the columns of the training table; None for arrays."""
     _takes_numbers: bool = False
-    """Whether tables are of numbers already, levels by their indices."""
+    """Whether tables hold numbers already, with indices for levels."""
 
-    if TYPE_CHECKING:  # what the rest of the model offers
+    if TYPE_CHECKING:  # attributes of the model
 
         @property
         def schema_(self) -> Schema:
@@ -80,7 +80,7 @@ class JudgesTables:
         return Schema(family.kinds_of_columns(table.shape[1]))
 
     def _check_columns(self, X: Any, table: Coded, *, reset: bool) -> None:
-        """Learn, or compare, the number and the names of columns."""
+        """Store (`reset`) or check the number and names of columns."""
         if not len(table):
             raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required.")
         if hasattr(X, "columns"):
@@ -103,7 +103,7 @@ class JudgesTables:
             )
 
     def _as_numbers(self, table: Coded, *, reset: bool) -> NDArray[Any]:
-        """The table with levels for words; if `reset`, after its columns have been judged."""
+        """The table as numbers, with indices for levels; `reset` detects the kinds first."""
         if reset:
             self._found_schema, self._takes_numbers = self._judge([table]), False
         schema = self._found_schema if reset else self.schema_
@@ -119,9 +119,9 @@ class JudgesTables:
         return like(self._as_numbers(Coded.of_numbers(to_numpy(X)), reset=reset), X)
 
     def _survey_blocks(self, X: Any) -> Schema | None:
-        """What the columns of a source are, after a look at all of its blocks."""
+        """The schema of a source, from one pass over its blocks."""
         if is_dask_array(X) and self._said() is None:
-            return None  # arrays of numbers, of which nothing was said
+            return None  # arrays of numbers without settings
         if not is_dask_array(X) and not isinstance(X, str) and hasattr(X, "__iter__"):
             readable_again(X)
 
@@ -129,13 +129,13 @@ class JudgesTables:
             for block in blocks_of(X):
                 table = coded(block)
                 if table is None and self._said() is None:
-                    return  # arrays of numbers, of which nothing was said
+                    return  # arrays of numbers without settings
                 yield Coded.of_numbers(np.asarray(to_numpy(block))) if table is None else table
 
         return self._judge(tables(), "block {} of X")
 
     def _judge_sparse(self, matrix: Any) -> Schema | None:
-        """What the columns of a large sparse matrix are, of which no dense copy is made."""
+        """The schema of a large sparse matrix, without a dense copy."""
         if self._said() is None:
             return None
         schema = self._judge(map(Coded.of_numbers, SparseBlocks(matrix)))
@@ -147,11 +147,11 @@ class JudgesTables:
         return schema
 
     def _encoder(self) -> Encoder | None:
-        """What makes numbers of blocks."""
+        """The encoder of blocks; None for blocks of numbers."""
         return None if self._found_schema is None else Encoder(self._found_schema, self.unknown)
 
     def _said(self) -> Any:
-        """What parameters say of the columns; None if they say nothing."""
+        """The user's settings for the columns; None if there are none."""
         if self.family == "auto":
             return self.columns
         kind = family_class(self.family).kind
@@ -163,7 +163,7 @@ class JudgesTables:
         return kind if kind == "categorical" else None
 
     def _judge(self, tables: Any, name: str = "X") -> Schema | None:
-        """What the columns are; None for arrays of numbers, which are judged by their moments."""
+        """The schema; None for arrays of numbers, whose family follows from their moments."""
         said = self._said()
         family_kind = "" if self.family == "auto" else family_class(self.family).kind
         in_columns = False
@@ -185,7 +185,7 @@ class JudgesTables:
         return schema
 
     def _make_family(self, moments: ColumnMoments) -> Family:
-        """The family for rows with these moments, and for the columns as they were judged."""
+        """The family for rows with these moments and the detected kinds of columns."""
         schema = self._found_schema
         if schema is None:
             return self._family_of_array(moments)

@@ -16,7 +16,7 @@ from dynpart.schema import Schema, as_shape
 
 
 class KeepsExperts:
-    """Experts are the truth; the attributes that show them can neither be written nor replaced."""
+    """Read-only attributes computed from the learnt experts."""
 
     family_: Family
     n_features_in_: int
@@ -34,11 +34,11 @@ class KeepsExperts:
 
     @property
     def schema_(self) -> Schema:
-        """What the variables are, for commands, figures and files; AttributeError before a fit.
+        """Kinds, names and levels of the variables; AttributeError before a fit.
 
-        Made of what is known of them elsewhere, so that nothing can disagree: ``family_``,
-        ``n_features_in_``, ``feature_names_in_`` and ``image_shape_``, where the model has these,
-        and what was found out about the columns of the table it has learnt from.
+        Computed on access, so that it cannot become inconsistent, from ``family_``,
+        ``n_features_in_``, ``feature_names_in_`` and ``image_shape_``, if the model has them, and
+        from the schema of the training table.
         """
         names, shape, judged = (
             self._names(),
@@ -56,13 +56,13 @@ class KeepsExperts:
         )
 
     def _names(self) -> NDArray | None:
-        """Names of the variables, where they have names; rows need not come with them."""
+        """Names of the variables, if they have names."""
         return getattr(self, "feature_names_in_", self._known_names)
 
     def _keep_experts(self, experts: Experts) -> None:
         """Store these experts, and show their opinions in read-only arrays.
 
-        Levels from a file are only known to be finite, so no bound on them is stored.
+        Expertise from a file is only known to be finite, so no bound on it is stored.
         """
         family, eta = experts.family, experts.eta
         shown = {
@@ -77,13 +77,13 @@ class KeepsExperts:
         self._protect()
 
     def _protect(self) -> None:
-        """Make shown arrays read-only: experts would not notice what is written into them."""
+        """Make the attributes read-only, because writing to them would not change the experts."""
         for array in self._shown.values():
             if not is_tensor(array):
                 array.flags.writeable = False
 
     def _experts(self) -> Experts:
-        """The experts as they were learnt or loaded; ValueError if attributes say otherwise."""
+        """The learnt or loaded experts; ValueError if an attribute was replaced."""
         for name in self._shown:
             if not self._is_shown(name):
                 raise ValueError(
@@ -93,18 +93,18 @@ class KeepsExperts:
         return self._learnt
 
     def _is_shown(self, name: str) -> bool:
-        """Whether this attribute is what the experts think."""
+        """Whether this attribute equals the experts' opinions."""
         found, shown = getattr(self, name, None), self._shown[name]
         return found is shown or np.array_equal(to_numpy(found), to_numpy(shown))
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        inherited = getattr(super(), "__setstate__", None)  # that of BaseEstimator
+        inherited = getattr(super(), "__setstate__", None)  # of BaseEstimator
         if inherited is None:
             self.__dict__.update(state)
         else:
             inherited(state)
         if hasattr(self, "_shown"):
-            # Arrays come back writable, and from some pickles twice.
+            # Unpickled arrays are writable, and some pickles hold them twice.
             same = {name: array for name, array in self._shown.items() if self._is_shown(name)}
             self.__dict__.update(same)
             self._protect()

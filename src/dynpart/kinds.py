@@ -1,4 +1,4 @@
-"""Kinds: what each column of a table is, by what was said of it and by what stands in it."""
+"""Kinds: the kind of each column of a table, from the user's settings and the values."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from dynpart.levels import GIVE_NUMBERS, boolean_words, listed, short
 from dynpart.schema import KINDS, MOST_LEVELS, Range, Schema
 
 Said = Mapping[int, "str | tuple[str, ...]"]
-"""What was said of columns, by place: a kind, or the levels of a categorical column."""
+"""The user's settings by index of the column: a kind, or the levels of a categorical column."""
 
 FEW_NUMBERS = 10
-"""Texts that spell so many different numbers are levels; more are numbers stored as text."""
+"""Maximum number of different numbers in texts for levels; more are numbers stored as text."""
 FEW_TEXTS = 20
-"""A column with so many different texts has levels, however few rows there are."""
+"""A column with at most this many different texts has levels, for any number of rows."""
 ROWS_OF_TWO = 20
 """Two different integers in at least this many rows are two levels, such as 1 and 2."""
 
 
 def said_of_columns(columns: Any, n_features: int, names: Sequence[str] | None) -> Said:
-    """What the parameter `columns` says, by the places of columns.
+    """The parameter `columns`, by the indices of columns.
 
     Parameters
     ----------
     columns : None, str, mapping or sequence
-        A kind for all columns; kinds, or levels, by name or place; one entry per column, None
-        where nothing is said.
+        A kind for all columns; kinds, or levels, by name or index; one entry per column, None to
+        detect the kind.
     n_features : int
     names : sequence of str or None
 
@@ -44,7 +44,7 @@ def said_of_columns(columns: Any, n_features: int, names: Sequence[str] | None) 
     Raises
     ------
     ValueError
-        If a name, a place or a kind is not known.
+        If a name, an index or a kind is not known.
 
     Examples
     --------
@@ -107,18 +107,18 @@ def _kind(value: Any, d: int, names: Sequence[str] | None) -> str | tuple[str, .
         )
     known = ", ".join(map(repr, KINDS))
     raise ValueError(
-        f"columns says {value!r} of {column_words(d, names)}; a kind is one of {known}, or a list "
+        f"columns sets {column_words(d, names)} to {value!r}; a kind is one of {known}, or a list "
         "of levels"
     )
 
 
 class Survey:
-    """What is known of the columns of a table after some blocks of its rows.
+    """Facts about the columns of a table, collected block by block.
 
     Parameters
     ----------
     columns : None, str, mapping or sequence
-        What was said of them; see :func:`said_of_columns`.
+        The user's settings; see :func:`said_of_columns`.
 
     Examples
     --------
@@ -147,7 +147,7 @@ class Survey:
         self.whole: NDArray[np.bool_] = np.empty(0, dtype=bool)
 
     def look(self, table: Coded, name: str = "X") -> None:
-        """Look at some more rows; errors about values call the table `name`."""
+        """Update the facts with more rows; errors refer to the table as `name`."""
         n_features = table.shape[1]
         if not self.dtypes:
             self.names, self.container = table.names, table.container
@@ -197,7 +197,7 @@ class Survey:
         self.texts[d], self.dtypes[d] = counts, table.dtypes[d]
 
     def _check_said(self, said: Any, d: int, table: Coded, name: str) -> None:
-        """Reject values that what was said does not allow; collect levels that are numbers."""
+        """Reject values that contradict the user's settings; collect levels that are numbers."""
         values, words = table.values[:, d], table.words[d]
         if isinstance(said, tuple) or said == "categorical":
             if words is None:
@@ -209,8 +209,8 @@ class Survey:
             row = int(np.flatnonzero(is_observed(values))[0]) if is_observed(values).any() else 0
             word = words[int(values[row])] if is_observed(values).any() else ""
             raise ValueError(
-                f"{name} holds {word!r} in {place(row, d, table.names)}, a text, but columns says "
-                f"that it is a {said} column: {GIVE_NUMBERS}"
+                f"{name} holds {word!r} in {place(row, d, table.names)}, a text, but columns sets "
+                f"the column to {said}: {GIVE_NUMBERS}"
             )
         if said == "real":
             return
@@ -220,23 +220,23 @@ class Survey:
             needs = "0 or 1" if said == "binary" else "whole numbers from 0"
             raise ValueError(
                 f"{name} holds {level_name(values[wrong[0]])} in "
-                f"{place(wrong[0], d, table.names)}, but columns says that it is {said}, and "
+                f"{place(wrong[0], d, table.names)}, but columns sets it to {said}, and "
                 f"{said} columns hold {needs}: correct the value, or use 'real' or 'categorical'"
             )
 
     def schema(self, *, codes: bool = True) -> Schema:
-        """What the columns are.
+        """The schema of the columns.
 
         Parameters
         ----------
         codes : bool, default=True
-            Whether two different whole numbers in many rows are taken for codes of levels, as they
-            are in tables with names, and not in arrays.
+            Whether two different integers in many rows are codes of levels. This is so in tables
+            with names, not in arrays.
 
         Raises
         ------
         ValueError
-            If a column of text is no variable; it names the column and what to do.
+            If a column of text cannot be a variable; it names the column and a remedy.
         """
         kinds, levels = [], []
         for d in range(len(self.dtypes)):
@@ -254,7 +254,7 @@ class Survey:
         )
 
     def _range(self, d: int) -> Range | None:
-        """The range of a column of numbers; None if none was observed."""
+        """The range of a column of numbers; None without observed values."""
         low, high = float(self.low[d]), float(self.high[d])
         finite = self.texts[d] is None and np.isfinite([low, high]).all()
         return Range(low, high, bool(self.whole[d])) if finite else None
@@ -274,8 +274,8 @@ class Survey:
         flags = boolean_words(words) if dtype == "text" else None
         if said == "binary" and flags is None and len(words) != 2:
             raise ValueError(
-                f"columns says that {self._called(d)} is binary, but it holds {len(words)} "
-                f"different texts, {listed(words)}: say 'categorical'"
+                f"columns sets {self._called(d)} to binary, but it holds {len(words)} "
+                f"different texts, {listed(words)}: use 'categorical'"
             )
         if said == "binary" or (said is None and flags is not None):
             return "binary", flags or tuple(words)
@@ -309,28 +309,28 @@ class Survey:
 
 
 def tells_rows_apart(n_different: int, n_observed: int) -> bool:
-    """Whether a column with so many different texts names rows rather than describing them."""
+    """Whether a column with so many different texts identifies rows."""
     return n_different == n_observed >= FEW_NUMBERS or n_different > max(FEW_TEXTS, n_observed / 2)
 
 
-class Doubt(NamedTuple):
-    """Why texts of a column are hardly meant as levels.
+class TextProblem(NamedTuple):
+    """Reason why the texts of a column are probably not levels.
 
     Attributes
     ----------
     reason : {"dates", "numbers", "mixed", "names"}
-        Dates; numbers stored as text; numbers with a few texts among them; texts that only tell
-        rows apart.
+        Dates; numbers stored as text; numbers with a few texts among them; texts that identify
+        rows.
     example : str
-        A text that shows it.
+        An example from the column.
     """
 
     reason: str
     example: str
 
 
-def doubt_about(texts: Mapping[str, int], fields: Fields | None = None) -> Doubt | None:
-    """What speaks against taking texts for levels; None if nothing does.
+def text_problem(texts: Mapping[str, int], fields: Fields | None = None) -> TextProblem | None:
+    """Reason why texts are probably not levels; None if they may be.
 
     Parameters
     ----------
@@ -341,10 +341,10 @@ def doubt_about(texts: Mapping[str, int], fields: Fields | None = None) -> Doubt
 
     Examples
     --------
-    >>> from dynpart.kinds import doubt_about
-    >>> doubt_about({"45%": 3, "50%": 2})
-    Doubt(reason='numbers', example='45%')
-    >>> doubt_about({"red": 3, "blue": 2}) is None
+    >>> from dynpart.kinds import text_problem
+    >>> text_problem({"45%": 3, "50%": 2})
+    TextProblem(reason='numbers', example='45%')
+    >>> text_problem({"red": 3, "blue": 2}) is None
     True
     """
     fields = fields or Fields(decimal_comma=False)
@@ -358,44 +358,44 @@ def doubt_about(texts: Mapping[str, int], fields: Fields | None = None) -> Doubt
         return 2 * sum(texts[text] for kind in kinds for text in of_kind[kind]) > n_observed
 
     if mostly(Kind.DATE):
-        return Doubt("dates", of_kind[Kind.DATE][0])
+        return TextProblem("dates", of_kind[Kind.DATE][0])
     odd, plain, other = (of_kind[k] for k in (Kind.LIKE_A_NUMBER, Kind.NUMBER, Kind.TEXT))
     broken = [text for text in other if text in ERRORS]
     if not broken and set(other) <= DASHES:
         broken = other
     if broken:
-        return Doubt("mixed", broken[0])
+        return TextProblem("mixed", broken[0])
     if mostly(Kind.NUMBER, Kind.LIKE_A_NUMBER):
         if odd and not other:
-            return Doubt("numbers", odd[0])
+            return TextProblem("numbers", odd[0])
         if len(odd) + len(plain) > FEW_NUMBERS:
-            return Doubt("mixed" if other else "numbers", (other or odd or plain)[0])
+            return TextProblem("mixed" if other else "numbers", (other or odd or plain)[0])
     if tells_rows_apart(len(texts), n_observed):
-        return Doubt("names", next(iter(texts)))
+        return TextProblem("names", next(iter(texts)))
     return None
 
 
 def check_text(texts: Mapping[str, int], called: str, key: Any) -> None:
-    """Reject a column of text that is hardly meant as levels.
+    """Reject a column of text that probably does not hold levels.
 
     Parameters
     ----------
     texts : mapping
         How often each text stands in the column.
     called : str
-        The column in words.
+        The column for messages.
     key : str or int
         How the parameter `columns` would name it.
 
     Raises
     ------
     ValueError
-        For dates, numbers stored as text, and texts that only distinguish rows.
+        For dates, numbers stored as text, and texts that identify rows.
     """
-    doubt = doubt_about(texts)
-    if doubt is None:
+    found = text_problem(texts)
+    if found is None:
         return
-    example, n_rows = short(doubt.example), sum(texts.values())
+    example, n_rows = short(found.example), sum(texts.values())
     problem = {
         "dates": f"holds dates or times ({example}), which are no measurements: turn them into "
         "numbers, such as days since the first of them, or",
@@ -404,15 +404,15 @@ def check_text(texts: Mapping[str, int], called: str, key: Any) -> None:
         "them into numbers and None, or",
         "names": f"holds {len(texts):,} different texts in {n_rows:,} rows, which tell rows apart "
         "and hardly describe them:",
-    }[doubt.reason]
+    }[found.reason]
     raise ValueError(
-        f"{called} {problem} leave the column out, or say columns={{{key!r}: 'categorical'}} to "
+        f"{called} {problem} leave the column out, or set columns={{{key!r}: 'categorical'}} to "
         "use the texts as levels"
     )
 
 
 def _are_zero_or_one(values: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which columns hold 0, 1 and gaps alone."""
+    """Which columns hold only 0, 1 and gaps."""
     found = np.ones(values.shape[1], dtype=bool)
     for block in row_blocks(*values.shape):
         part = values[block]
@@ -425,7 +425,7 @@ def _are_counts(values: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def _wider(before: str, now: str) -> str:
-    """How numbers are stored that came in two ways."""
+    """The common type of numbers that were stored as two types."""
     order = ("bool", "int", "float")
     if before not in order or now not in order:
         return now

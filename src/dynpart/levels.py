@@ -1,4 +1,4 @@
-"""Levels: words and numbers of a table become the indices of levels, or an error says where."""
+"""Levels: words and numbers of a table to indices of levels, or an error with the place."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def boolean_words(words: Sequence[str]) -> tuple[str, str] | None:
 
 @dataclass(frozen=True)
 class Encoder:
-    """Makes tables of numbers of blocks of rows, by what is known of their columns.
+    """Converts blocks of rows to numbers, by their schema.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class Encoder:
     unknown: str = "error"
 
     def __call__(self, X: Any, name: str = "X") -> NDArray[Any]:
-        """The table as numbers; errors call it `name`."""
+        """The table as numbers; errors refer to it as `name`."""
         check_exact(X, name)
         table = coded(X)
         if table is None:
@@ -56,7 +56,7 @@ class Encoder:
 def encoded(
     table: Coded, schema: Schema, *, unknown: str = "error", name: str = "X"
 ) -> NDArray[Any]:
-    """The table as numbers in which a level is its index in the schema.
+    """The table as numbers, with levels as indices in the schema.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def encoded(
     unknown : {"error", "missing"}, default="error"
         What becomes of levels that the schema does not have.
     name : str
-        What errors call the table.
+        Name of the table in errors.
 
     Returns
     -------
@@ -75,7 +75,7 @@ def encoded(
     Raises
     ------
     ValueError
-        For an unknown level, or a text where numbers are known; it says where it stands.
+        For an unknown level, or a text in a column of numbers; it names the place.
 
     Examples
     --------
@@ -108,7 +108,7 @@ def _encoded_column(
     there = is_observed(values)
     if words is None:
         if binary:
-            return values  # the family looks whether it is 0 or 1
+            return values  # the family checks for 0 and 1
         found, codes = np.unique(np.where(there, values, 0), return_inverse=True)
         words = tuple(level_name(number) for number in found)
     else:
@@ -148,17 +148,17 @@ def _unknown(word: str, row: int, d: int, table: Coded, schema: Schema, name: st
         measured = ", or learn with the column as 'real' if it is measured"
     return (
         f"{name} holds {short(word)} in {where}, a level that was not there when the model was "
-        f"learnt; known are {listed(levels)}. Mend the value, or take unknown levels as not "
+        f"learnt; known are {listed(levels)}. Correct the value, or take unknown levels as not "
         f"observed with unknown='missing'{measured}"
     )
 
 
 def listed(words: Sequence[str], most: int = 8) -> str:
-    """Some words in a message, and how many there are."""
+    """The first words for a message, and their number."""
     shown = ", ".join(short(word) for word in words[:most])
     return shown if len(words) <= most else f"{shown}, ... ({len(words)} in all)"
 
 
 def short(word: str) -> str:
-    """A word in a message, in quotes."""
+    """A word for a message, in quotes and shortened."""
     return repr(word if len(word) <= 40 else f"{word[:37]}...")

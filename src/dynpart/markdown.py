@@ -1,4 +1,4 @@
-"""Markdown that people can read as text: no line of prose is longer than 100 columns."""
+"""Wrapping of Markdown: no line of prose is longer than 100 columns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ WIDTH = 100
 def wrapped(text: str) -> str:
     """The same document with long lines of prose and of lists folded.
 
-    Tables, headings, pictures and blocks of code stay as they are, and so do shorter lines.
+    Tables, headings, pictures, blocks of code and shorter lines do not change.
 
     Parameters
     ----------

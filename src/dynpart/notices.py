@@ -11,14 +11,14 @@ _listening = False
 
 
 def listen(wanted: bool = True) -> None:
-    """Say what takes long from now on, or keep quiet."""
+    """Turn messages about long steps on or off."""
     global _listening
     _listening = wanted
 
 
 @contextmanager
 def heard(wanted: bool = True) -> Iterator[None]:
-    """Say what takes long meanwhile, if that is wanted or was before."""
+    """Turn messages about long steps on within the context, if `wanted` or already on."""
     before = _listening
     listen(wanted or before)
     try:
@@ -28,7 +28,7 @@ def heard(wanted: bool = True) -> Iterator[None]:
 
 
 def tell(text: str) -> None:
-    """Say this in a line, once in a process."""
+    """Print a message once per process, if messages are on."""
     if _listening and text not in _told:
         _told.add(text)
         print(text, file=sys.stderr, flush=True)

@@ -35,21 +35,21 @@ NOTHING = "X has no row with an observed value and a weight above 0"
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """Rows held by an engine, and what one look at all of them told.
+    """Rows held by an engine, and facts from one pass over them.
 
     Attributes
     ----------
     engine : Engine
     moments : ColumnMoments
     head : array or DataFrame of shape (1, n_features)
-        The first row, with names of variables where the source has them.
+        The first row, with names of variables if the source has them.
     encoded : callable
-        Called with the family; returns the data as the engine holds it. Raises ValueError if a
-        value has no probability.
+        Called with the family; returns the data in the form of the engine. Raises ValueError if a
+        value is outside the family's support.
     weight : ndarray of shape (n_rows,) or None
         Weights of all rows.
     n_empty : int
-        Rows that were left out since nothing in them was observed.
+        Number of rows left out because they have no observed value.
     """
 
     engine: Engine
@@ -66,8 +66,8 @@ class Data:
         return self.n_empty == 0 and float(observed.min()) >= weight * (1 - 1e-9)
 
 
-def telling(X: Any, weight: Any = None) -> tuple[Rows, int]:
-    """The rows that say something: those that weigh something and have an observed value.
+def informative_rows(X: Any, weight: Any = None) -> tuple[Rows, int]:
+    """The rows with a positive weight and an observed value.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def telling(X: Any, weight: Any = None) -> tuple[Rows, int]:
     rows : Rows
         Of numbers.
     n_empty : int
-        Rows left out since nothing in them was observed.
+        Number of rows left out because they have no observed value.
     """
     xp = namespace(X)
     n_empty = 0
@@ -96,7 +96,7 @@ def telling(X: Any, weight: Any = None) -> tuple[Rows, int]:
 
 
 class Blocks:
-    """How blocks of a source become rows of numbers, with weights where there are any.
+    """Converts blocks of a source to rows of numbers, with weights if there are any.
 
     Parameters
     ----------
@@ -111,14 +111,16 @@ class Blocks:
         self.n_empty = 0
 
     def first_look(self, item: Any, index: int) -> Rows:
-        """The rows of a block that is seen for the first time, checked."""
-        rows, n_empty = telling(as_table(item, index, self.columns), self._weight(item, index))
+        """The rows of a block in the first reading, which checks them."""
+        rows, n_empty = informative_rows(
+            as_table(item, index, self.columns), self._weight(item, index)
+        )
         self.n_empty += n_empty
         return rows
 
     def again(self, item: Any, index: int) -> Rows:
         """The same rows in a later reading."""
-        return telling(as_table(item, columns=self.columns), self._weight(item, index))[0]
+        return informative_rows(as_table(item, columns=self.columns), self._weight(item, index))[0]
 
     def _weight(self, item: Any, index: int) -> Any:
         if self.sample_weight is None:
@@ -162,14 +164,14 @@ def open_table(
         Their names, if known.
     sample_weight : array-like of shape (n_rows,), optional
     unseen_columns : bool, default=False
-        Whether columns may have no observed value, since they have been seen before.
+        Whether columns may have no observed value, because earlier rows had some.
 
     Returns
     -------
     Data
     """
     weight = checked_weights(sample_weight, len(X))
-    numbers, n_empty = telling(X, None if weight is None else like(weight, X))
+    numbers, n_empty = informative_rows(X, None if weight is None else like(weight, X))
     if not len(numbers):
         raise ValueError(NOTHING)
     rows = engine.hold(numbers)
@@ -186,7 +188,7 @@ def open_table(
 
 
 def _suits(moments: ColumnMoments, family: Family) -> bool:
-    """Whether the moments say already that every value has a probability."""
+    """Whether the moments alone show that every value is in the family's support."""
     return moments.is_binary and family.is_binary
 
 
@@ -203,7 +205,7 @@ def open_sparse(
     Parameters
     ----------
     matrix : sparse matrix or array of shape (n_rows, n_features)
-        As :func:`dynpart.sparse.as_csr` makes it.
+        As returned by :func:`dynpart.sparse.as_csr`.
     engine : Engine
     columns : sequence of str, optional
     sample_weight : array-like of shape (n_rows,), optional
@@ -240,18 +242,18 @@ def open_sparse(
 def open_data(
     X: Any, engine: Engine, sample_weight: Any = None, encoder: Encoder | None = None
 ) -> Data:
-    """Look at all blocks of a source once and hand them to an engine that maps over blocks.
+    """Read all blocks of a source once, for an engine that maps over blocks.
 
     Parameters
     ----------
     X : source
         Anything :func:`is_source` recognises.
     engine : Engine
-        Works on one block, and on rows drawn from all of them.
+        Processes one block, and rows drawn from all of them.
     sample_weight : optional
         For a Dask array another one; for other sources the weights of each block, or "paired".
     encoder : Encoder, optional
-        Makes tables of numbers of blocks, where these are not.
+        Converts blocks to tables of numbers, if necessary.
 
     Returns
     -------
@@ -308,7 +310,7 @@ def _is_weight_of_blocks(sample_weight: Any) -> bool:
 
 
 def _kind(value: Any) -> str:
-    """What an argument is, in a word or two."""
+    """Short description of an argument."""
     if isinstance(value, str):
         return repr(value)
     shape = getattr(value, "shape", None)
@@ -345,7 +347,9 @@ def _dask_block(
 ) -> tuple[Rows, int]:
     name = f"sample_weight of block {index}"
     chunk = chunk if encoder is None else encoder(chunk, f"block {index} of X")
-    return telling(as_table(chunk, index), checked_weights(weight, len(chunk), name, part=True))
+    return informative_rows(
+        as_table(chunk, index), checked_weights(weight, len(chunk), name, part=True)
+    )
 
 
 def _check_block(family: Family, block: Rows, index: int) -> None:

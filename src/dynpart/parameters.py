@@ -1,8 +1,8 @@
-"""Parameters of an estimator: what each may be, and errors that say so. Changes no value.
+"""Parameters of an estimator: constraints and their errors. Changes no value.
 
-The words are those of scikit-learn's estimators, which keep this in a private module. A parameter
-has a list of constraints and has to satisfy one of them: a type, None, an object of this module, or
-one of the texts in `NAMED`.
+The messages are those of scikit-learn, whose validation is a private module. A parameter has a list
+of constraints and must satisfy one of them: a type, None, an object of this module, or one of the
+texts in `NAMED`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dynpart.arrays import is_sparse
 
 @dataclass(frozen=True)
 class Interval:
-    """Numbers of a kind between two bounds; None is no bound. Booleans are no numbers.
+    """Numbers of a type between two bounds; None is no bound. Booleans are not numbers.
 
     Examples
     --------
@@ -65,13 +65,13 @@ class Interval:
 
 @dataclass(frozen=True)
 class Options:
-    """Some values of a kind, and no others."""
+    """A fixed set of values of a type."""
 
     kind: type
     options: Collection[Any]
 
     def accepts(self, value: Any) -> bool:
-        """Whether a value is one of the options, and of the kind."""
+        """Whether a value is one of the options, and of the type."""
         return isinstance(value, self.kind) and value in self.options
 
     def __str__(self) -> str:
@@ -79,13 +79,13 @@ class Options:
 
 
 def StrOptions(options: Collection[str]) -> Options:
-    """Some texts, and no others."""
+    """A fixed set of texts."""
     return Options(str, options)
 
 
 @dataclass(frozen=True)
 class HasMethods:
-    """Objects with these methods, perhaps under earlier names."""
+    """Objects with these methods, or their deprecated names."""
 
     methods: Sequence[str]
     earlier: Mapping[str, str] = field(default_factory=dict)
@@ -128,7 +128,7 @@ NAMED: dict[str, tuple[Callable[[Any], bool], str]] = {
     "random_state": (_is_random_state, "an int from 0 to 2**32 - 1, a RandomState or None"),
     "verbose": (_is_verbose, "True, False or an int of at least 0"),
 }
-"""Constraints that have a name: what they accept, and in words."""
+"""Named constraints: a check, and its description for messages."""
 
 
 def check_parameters(
@@ -139,9 +139,9 @@ def check_parameters(
     Parameters
     ----------
     owner : str
-        Whose parameters they are, for the message.
+        Name of the estimator, for the message.
     constraints : mapping of str to list, or "no_validation"
-        What each parameter may be.
+        Constraints of each parameter.
     parameters : mapping of str to object
 
     Examples

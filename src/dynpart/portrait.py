@@ -1,4 +1,4 @@
-"""A model file opened for reading alone: its experts in words, without scikit-learn or kernels."""
+"""A read-only view of a model file: its experts in words, without scikit-learn or kernels."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ DEFAULTS: dict[str, Any] = {
 
 
 class Portrait(DescribesItself, KeepsExperts):
-    """What a fitted model is, and nothing it can do.
+    """The attributes of a fitted model, without its methods for data.
 
     Parameters
     ----------
     **parameters
-        Those of the estimator; values of a file are checked when a model is made of it.
+        Parameters of the estimator; values of a file are checked when a model is created from it.
     """
 
     prior: str | None
@@ -87,5 +87,5 @@ class Portrait(DescribesItself, KeepsExperts):
 
 
 def portrait(path: str | os.PathLike[str]) -> Portrait:
-    """Read what a model file holds; errors are those of :func:`dynpart.load`."""
+    """Read a model file; errors are those of :func:`dynpart.load`."""
     return restore(path, Portrait)

@@ -14,7 +14,7 @@ from dynpart.notices import heard
 def fit_progress(
     verbose: int, n_iter: int, n_init: int
 ) -> Iterator[Callable[[IterationRecord], None] | None]:
-    """Yield what to call with each iteration's record: None, a live bar or a printer of lines."""
+    """Yield a function to call with each iteration's record: a bar or a line printer, or None."""
     if not verbose:
         yield None
     elif verbose > 1:
@@ -56,7 +56,7 @@ def _bar(label: str, total: int) -> Iterator[Callable[[int, str], None]]:
     ) as progress:
         task = progress.add_task(label, total=total, note="")
         yield lambda n, note: progress.update(task, advance=n, note=note)
-        # A fit that settles early has come to its end, and so has its bar.
+        # A fit that converges early completes its bar.
         progress.update(task, total=progress.tasks[0].completed)
 
 
@@ -65,7 +65,7 @@ def _short(record: IterationRecord) -> str:
 
 
 def describe(record: IterationRecord) -> str:
-    """One line of a log: what the iteration looked at, how good it was and what moved."""
+    """One line of a log: rows of the iteration, objective and changes."""
     step = record.step
     shrinkage = f"; shrinkage of {record.shrinkage:g}" if record.shrinkage else ""
     return (

@@ -1,8 +1,8 @@
-"""Refitting: opinions and prior fitted once more, to all codes that rows may have.
+"""Refitting: opinions and prior fitted again, to the posterior over all codes.
 
-Learning takes every row by its one best code. Where codes overlap, that makes opinions too sure:
-each expert sees only the values that suit it. Where all codes can be looked at, EM continues from
-there with posteriors instead, for given levels of expertise.
+Learning assigns every row to its one best code. If codes overlap, this makes opinions too certain,
+because each expert is fitted to the values that it predicts well. If all codes can be enumerated,
+EM continues with posteriors instead, for fixed levels of expertise.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ Array = NDArray[np.float64]
 
 TINY = float(np.finfo(np.float64).tiny)
 MOST_TERMS = 3e9
-"""Terms (rows x codes x experts x variables) of an iteration that is still quick."""
+"""Maximum number of terms (rows x codes x experts x variables) of an iteration."""
 ITERATIONS = 20
 BETWEEN_PRIORS = 4
 """Iterations after which the prior is fitted again."""
 SETTLED = 1e-4
-"""Nats a row by which an iteration must change the likelihood."""
+"""Minimum change of the likelihood per iteration, in nats per row."""
 NEGLIGIBLE = 1e-3
-"""Rows below which a code counts as not used."""
+"""Number of rows below which a code counts as unused."""
 
 
 def refit(
     task: Task, epsilon: float, encoding: Encoding, fit: Fit, codes: Any, prior: CodePrior
 ) -> tuple[Fit, Any, CodePrior]:
-    """A finished run of the learner refitted to all codes, where these are few.
+    """A finished run of the learner refitted to all codes, if these are few.
 
-    Left as it is where codes are chosen by their likelihood alone, where opinions are no averages
-    that were shrunk in the end, where they are wider than densities would be, and where there are
-    fewer than two rows per expert. Where a mixture
-    was preferred to several experts per row, both are refitted and compared again.
+    The fit is returned unchanged if codes are chosen by likelihood alone, if opinions are not
+    shrunk averages, if their variances are wider than those of densities, or if there are fewer
+    than two rows per expert. If a mixture was preferred to several experts per row, both are
+    refitted and compared again.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def refit(
 
     estimate, best, prior = tried(fit, prior)
     if fit.several is not None:
-        # A mixture was preferred before either was refitted.
+        # A mixture was preferred before the refit.
         _, its_prior = encoding.counted(task.engine, fit.rows, fit.several.experts)
         other, several, its_prior = tried(fit.several, its_prior)
         if other > estimate:
@@ -96,7 +96,7 @@ def refit(
 
 
 def _has_densities(task: Task, fit: Fit) -> bool:
-    """Whether opinions are averages, shrunk in the end, that describe rows as densities."""
+    """Whether opinions are shrunk averages that describe rows as densities."""
     shrunk = bool(fit.history) and fit.history[-1].step.shrink and not task.newton
     plain = fit.experts.amplitude is None and task.neighbours is None
     return shrunk and plain and fit.experts.family.as_density(task.moments) is fit.experts.family
@@ -104,7 +104,7 @@ def _has_densities(task: Task, fit: Fit) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Refit:
-    """What refitting has found.
+    """Result of refitting.
 
     Attributes
     ----------
@@ -125,7 +125,7 @@ class Refit:
     n_parameters: int
 
     def loss_unseen(self, n_rows: float, n_features: int) -> float:
-        """Nats a row that so many fitted numbers lose on unseen rows, corrected for few values.
+        """Expected loss on unseen rows from fitting the parameters, in nats per row.
 
         This is Akaike's criterion with the correction of Hurvich and Tsai (1989).
         """
@@ -160,15 +160,15 @@ def refitted(
     epsilon: float,
     fit: Callable[[NDArray, Array], CodePrior],
 ) -> Refit:
-    """Opinions and prior under which rows are likelier, all codes taken together.
+    """Opinions and prior fitted by EM over all codes.
 
-    An iteration finds P(h | x) of every row and code, then makes opinions of the expected sums,
-    shrunk as at the end of learning. It ends when the likelihood no longer changes.
+    An iteration computes P(h | x) of every row and code, then opinions from the expected sums,
+    shrunk as at the end of learning. EM ends when the likelihood no longer changes.
 
     Parameters
     ----------
     rows : Rows or SparseRows
-        In NumPy's arrays.
+        In NumPy arrays.
     experts : Experts
     prior : CodePrior
     limits : tuple of int
@@ -206,7 +206,7 @@ def refitted(
 def _expected(
     rows: Rows, every: EveryCode, experts: Experts, prior: CodePrior
 ) -> tuple[float, float, Array, Array, Array]:
-    """Means of log P(x) and log b(x), rows per code, and the expected sums behind opinions."""
+    """Means of log P(x) and log b(x), rows per code, and expected responsibility sums."""
     total, of_base, used = 0.0, 0.0, np.zeros(len(every.codes))
     weight, T_sum = np.zeros_like(experts.log2_expertise), np.zeros_like(experts.eta)
     for block in row_blocks(len(rows), every.row_size):
@@ -217,8 +217,8 @@ def _expected(
         base = float(own @ (row_log_base(part, experts.family) + np.zeros(len(part))))
         total, of_base = total + float(own @ density) + base, of_base + base
         used += posterior.sum(axis=0)
-        seen, told = every.sums(part, experts, posterior)
-        weight += seen
-        T_sum += told
+        weights, statistics = every.sums(part, experts, posterior)
+        weight += weights
+        T_sum += statistics
     n_rows = max(float(used.sum()), TINY)
     return total / n_rows, of_base / n_rows, used, weight, T_sum

@@ -18,8 +18,8 @@ class Rows:
     Attributes
     ----------
     values : array of shape (n_rows, n_features)
-        NumPy's or torch's, as :meth:`Family.encode` returns them: levels of discrete families, one
-        more for *not observed*; numbers of all others, NaN for *not observed*.
+        Of NumPy or torch, as returned by :meth:`Family.encode`: levels of discrete families, with
+        one more level for missing values; numbers of all others, NaN for missing values.
     weight : array of shape (n_rows,), float64, or None
         Weights of the rows; None if all weights are 1.
     complete : bool
@@ -47,7 +47,7 @@ class Rows:
         return cls(family.encode(X), weight, complete)
 
     def encoded(self, family: Family) -> Self:
-        """The same rows, whose values are numbers, as this family encodes them."""
+        """The same rows, encoded by this family; their values must be numbers."""
         return type(self).of(self.values, family, self.weight)
 
     @property
@@ -62,7 +62,7 @@ class Rows:
         return int(self.values.nbytes)
 
     def __sizeof__(self) -> int:
-        """Memory of values and weights, by which a cluster decides what goes to disk."""
+        """Memory of values and weights; a cluster uses it to decide what to spill to disk."""
         return self.nbytes + (0 if self.weight is None else int(self.weight.nbytes))
 
     def __len__(self) -> int:
@@ -78,13 +78,13 @@ class Rows:
         return replace(self, weight=weight)
 
     def like(self, reference: Any) -> Self:
-        """The same rows as the kind of arrays that `reference` is, and on its device."""
+        """The same rows as the type of arrays that `reference` is, on its device."""
         weight = None if self.weight is None else like(self.weight, reference)
         return replace(self, values=like(self.values, reference), weight=weight)
 
     @classmethod
     def joined(cls, parts: list[Self]) -> Self:
-        """Some rows after others; weights are kept if all parts have them."""
+        """All parts joined; weights are kept if all parts have them."""
         xp = namespace(parts[0].values)
         weights = [part.weight for part in parts]
         weighted = all(weight is not None for weight in weights)
@@ -95,7 +95,7 @@ class Rows:
         )
 
     def to_numpy(self) -> Self:
-        """The same rows in NumPy's arrays."""
+        """The same rows in NumPy arrays."""
         return self.like(np.empty(0)) if is_tensor(self.values) else self
 
 

@@ -1,4 +1,4 @@
-"""Schema: what the variables are. Names, kinds, levels and, for images, the shape; no model."""
+"""Schema: names, kinds and levels of the variables and, for images, the shape."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 KINDS = ("binary", "categorical", "count", "real")
-"""What a variable can be said to be."""
+"""Kinds of variables."""
 Levels = tuple[tuple[str, ...] | None, ...]
-"""Names of the levels per variable; None for one that is a number."""
+"""Names of the levels per variable; None for numbers."""
 
 
 class Range(NamedTuple):
-    """What values a variable of numbers had.
+    """The range of the observed values of a numeric variable.
 
     Attributes
     ----------
@@ -32,41 +32,41 @@ class Range(NamedTuple):
 
 
 Ranges = tuple[Range | None, ...]
-"""What values each variable had; None for one with levels, and where nobody has looked."""
+"""Range per variable; None for variables with levels, and if the range is unknown."""
 
 MOST_LEVELS = 1000
-"""Levels that a categorical variable may have."""
+"""Maximum number of levels of a categorical variable."""
 CONTAINERS = ("pandas", "polars", "structured", "objects")
-"""Kinds of tables whose columns differ in type, beside plain arrays of numbers."""
+"""Types of tables whose columns have their own types."""
 PLAIN = ("bool", "int", "float", "text")
 DTYPES = (*PLAIN, *(f"{kind}:{each}" for kind in ("category", "ordered") for each in PLAIN))
-"""How values of a variable are stored in a table: plainly, or as categories of such values."""
+"""Stored types of the values of a variable: plain, or categories of such values."""
 
 
 @dataclass(frozen=True)
 class Schema:
-    """What the variables of a model are.
+    """Description of the variables of a model.
 
     Attributes
     ----------
     kinds : tuple of str
-        What each variable is, as :attr:`dynpart.families.Family.kind` says: "binary",
-        "categorical", "count", "real".
+        Kind of each variable (:attr:`dynpart.families.Family.kind`): "binary", "categorical",
+        "count", "real".
     names : tuple of str or None
         A name per variable.
     image_shape : tuple of int or None
         (height, width) if rows are images, row of pixels by row of pixels.
     levels : tuple or None
         Names of the levels of each variable, as a tuple of str: level i of a categorical variable
-        is the number i of a table of numbers. Two names, that of 0 and that of 1, for a binary
-        variable that came as words; None for a variable of numbers.
+        is the number i in a table of numbers. Two names, of 0 and of 1, for a binary variable given
+        as words; None for numbers.
     dtypes : tuple of str or None
-        How values were stored, one of `DTYPES` each, so that they can be given back that way.
+        Stored type of each variable, one of `DTYPES`, to return values of the same type.
     container : str or None
-        The kind of table that the model has learnt from, one of `CONTAINERS`; None for an array.
+        Type of the training table, one of `CONTAINERS`; None for an array.
     ranges : tuple or None
-        What values each real variable had, as a :class:`Range`, so that what is drawn from a model
-        could have been observed; None for all others.
+        The :class:`Range` of each real variable, to keep drawn values within it; None for all
+        others.
 
     Examples
     --------
@@ -125,7 +125,7 @@ class Schema:
         return len(self.kinds)
 
     def label(self, d: int) -> str:
-        """What variable d is called: its name, or one made up from its place."""
+        """The label of variable d: its name, or one made from its index."""
         if self.names is not None:
             return self.names[d]
         if self.image_shape is not None:
@@ -133,7 +133,7 @@ class Schema:
         return f"x{d}"
 
     def labels(self) -> list[str]:
-        """What all variables are called."""
+        """The labels of all variables."""
         return [self.label(d) for d in range(len(self))]
 
     def levels_of(self, d: int) -> tuple[str, ...] | None:
@@ -142,7 +142,7 @@ class Schema:
 
     @property
     def n_levels(self) -> tuple[int, ...]:
-        """Number of levels per variable; 0 where values are numbers."""
+        """Number of levels per variable; 0 for numbers."""
         levels = self.levels or (None,) * len(self)
         return tuple(
             2 if kind == "binary" else len(names or ())
@@ -150,14 +150,13 @@ class Schema:
         )
 
     def value_text(self, d: int, value: float) -> str:
-        """A value of variable d in words: the name of its level, or a number as people write it.
+        """A value of variable d as text: the name of its level, or a short number.
 
         Parameters
         ----------
         d : int
         value : float
-            Of the table of numbers: a level's index for a categorical variable; NaN was not
-            observed.
+            A number, or the index of a level of a categorical variable; NaN for missing values.
         """
         number = float(value)
         if math.isnan(number):
@@ -169,7 +168,7 @@ class Schema:
         return f"{int(number)}" if whole and abs(number) < 1e15 else f"{number:.6g}"
 
     def to_json(self) -> dict[str, Any]:
-        """The schema as JSON can say it; one word if all variables are of one kind."""
+        """The schema as JSON values; one word if all variables have the same kind."""
         levels = self.levels
         return {
             "kinds": _one_or_all(self.kinds),
@@ -185,14 +184,14 @@ class Schema:
 
     @classmethod
     def from_json(cls, value: Any, n_features: int) -> Self:
-        """The schema of `n_features` variables that :meth:`to_json` has told.
+        """The schema of `n_features` variables from the output of :meth:`to_json`.
 
         Parameters
         ----------
         value : object
-            Of a file, and not to be trusted.
+            From an untrusted file.
         n_features : int
-            Known to be right: memory is taken for so many variables.
+            Must be verified before, because memory is allocated for as many variables.
 
         Returns
         -------
@@ -201,7 +200,7 @@ class Schema:
         Raises
         ------
         ValueError
-            If the value is no schema of so many variables.
+            If the value is not a schema of `n_features` variables.
         """
         entries = {"kinds", "names", "image_shape"}
         more = {"levels", "dtypes", "container", "ranges"}
@@ -263,7 +262,7 @@ def _ranges_from_json(value: Any, n_features: int) -> Ranges | None:
 
 
 def as_shape(value: Any) -> Any:
-    """A shape as a tuple of Python's integers; what is none is left to the check."""
+    """A shape as a tuple of Python integers; other values are returned unchanged."""
     if not isinstance(value, Iterable):
         return value
     return tuple(int(length) if isinstance(length, np.integer) else length for length in value)

@@ -1,7 +1,7 @@
 """Sources: tables larger than memory, read as blocks of rows for an engine.
 
 A list of arrays, slices of a memory-mapped array, a folder of .npy or .parquet files, a torch
-DataLoader, a large sparse matrix, anything that can be read again and again, or a Dask array.
+DataLoader, a large sparse matrix, any iterable that can be read repeatedly, or a Dask array.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def is_dask_array(X: Any) -> bool:
 
 
 def is_source(X: Any) -> bool:
-    """Whether `X` gives rows in blocks, rather than being one table in memory.
+    """Whether `X` yields blocks of rows and is not a single table in memory.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def is_source(X: Any) -> bool:
 
 
 def cut(X: NDArray, n_rows: int) -> list[NDArray]:
-    """Views of `n_rows` rows each of an array, for instance a memory-mapped one.
+    """Views of `n_rows` rows each of an array, for example a memory-mapped one.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ class Folder(Sequence):
 
     @property
     def by_index(self) -> bool:
-        """Whether single rows can be read: of .npy files, which are mapped into memory."""
+        """Whether single rows can be read, as from memory-mapped .npy files."""
         return all(file.suffix == ".npy" for file in self.files)
 
     def __len__(self) -> int:
@@ -137,7 +137,7 @@ class MiniBatches:
     batches : iterable
         Yields arrays or tensors of shape (n_rows, n_features), or tuples that begin with one.
     encoder : callable, optional
-        As `Columns` have it.
+        As in `Columns`.
     """
 
     def __init__(
@@ -145,7 +145,7 @@ class MiniBatches:
     ) -> None:
         self.batches = readable_again(batches)
         self.columns = Columns(encoder)
-        self._known = False  # whether all batches have been looked at
+        self._known = False  # whether all batches have been checked
 
     def __iter__(self) -> Iterator[NDArray]:
         waiting: list[NDArray] = []
@@ -163,7 +163,7 @@ class MiniBatches:
 
 
 class Columns:
-    """The columns of a source: those of its first block, by name where blocks have names.
+    """The columns of a source: those of its first block, by name if blocks have names.
 
     Attributes
     ----------
@@ -173,7 +173,7 @@ class Columns:
     Parameters
     ----------
     encoder : callable, optional
-        Makes a table of numbers of a block; called with the block and what errors call it.
+        Converts a block to a table of numbers; called with the block and its name for errors.
     """
 
     def __init__(self, encoder: Callable[[Any, str], Any] | None = None) -> None:
@@ -183,9 +183,9 @@ class Columns:
         self._first: tuple[str, int] | None = None
 
     def aligned(self, item: Any, label: str) -> Any:
-        """The block with its columns in the order of the first, or ValueError if it has others.
+        """The block with its columns in the order of the first block, or ValueError.
 
-        As numbers, where there is an encoder.
+        With an encoder, values are converted to numbers.
         """
         item = self._in_order(item, label)
         return item if self.encoder is None else self.encoder(item, f"{label} of X")
@@ -228,7 +228,7 @@ def table_of(item: Any) -> Any:
 
 
 def _table(item: Any) -> NDArray:
-    """Rows as an array: off the GPU, numbers as narrow as they were."""
+    """Rows as an array in CPU memory; the number type is kept."""
     if is_tensor(item):
         item = to_numpy(item)
     elif hasattr(item, "to_numpy"):
@@ -237,15 +237,15 @@ def _table(item: Any) -> NDArray:
 
 
 def as_table(item: Any, index: int | None = None, columns: Columns | None = None) -> NDArray:
-    """What a source yields as an array an engine can read, shape (n_rows, n_features).
+    """An item of a source as an array for engines, shape (n_rows, n_features).
 
     Parameters
     ----------
     item : array, tensor or DataFrame
     index : int, optional
-        Its number; if given, this is the first look: values are checked, and errors name the block.
+        Its number in the first reading: values are checked, and errors name the block.
     columns : Columns, optional
-        Of the source: columns are put in the order of its first block.
+        Columns of the source: they are put in the order of its first block.
     """
     first_look = index is not None
     label = f"block {index}" if first_look else "a block"
@@ -269,9 +269,9 @@ def as_table(item: Any, index: int | None = None, columns: Columns | None = None
 
 
 def blocks_of(X: Any) -> Iterator[Any]:
-    """The tables that a source holds, one after the other, with columns in the same order.
+    """The tables of a source one by one, with columns in the same order.
 
-    A single reading, so that what can be read only once will do.
+    The source is read once, so iterators are accepted.
     """
     if is_dask_array(X):
         yield from (X.blocks[index].compute() for index in range(X.numblocks[0]))

@@ -1,8 +1,7 @@
-"""Sparse matrices of SciPy: one table to people, blocks of dense rows to engines.
+"""Sparse matrices of SciPy: one table for users, blocks of dense rows for engines.
 
-A zero that is not stored was observed to be 0; only a stored NaN was not observed. A small matrix
-becomes one dense table. Of a large one a block of rows at a time is dense, and what is drawn from
-it stays sparse while it is large, too.
+A zero that is not stored is an observed 0; only a stored NaN is missing. A small matrix becomes one
+dense table. A large one is converted block by block, and a large sample of its rows stays sparse.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ from dynpart.rows import Rows
 from dynpart.validation import Names, check_stored
 
 WHOLE_VALUES = 1 << 24
-"""Up to so many values, zeros included, a matrix becomes one dense table."""
+"""Maximum number of values, zeros included, of a matrix that becomes one dense table."""
 BLOCK_VALUES = 1 << 22
-"""Values of a block of a larger one."""
+"""Number of values of a block of a larger matrix."""
 
 
 def is_large(X: Any) -> bool:
@@ -34,7 +33,7 @@ def is_large(X: Any) -> bool:
 
 
 def as_csr(X: Any, columns: Names = None) -> Any:
-    """The same numbers by rows, every place stored once and as narrow as they allow, or ValueError.
+    """The matrix in CSR format without duplicate entries, in the narrowest type, or ValueError.
 
     Parameters
     ----------
@@ -98,7 +97,7 @@ class SparseRows(BlockRows):
 
     @classmethod
     def of(cls, matrix: Any, weight: NDArray[np.float64] | None = None) -> Self:
-        """Rows of a CSR matrix that :func:`as_csr` has made, with what each weighs."""
+        """Rows of a CSR matrix returned by :func:`as_csr`, with their weights."""
         source = SparseBlocks(matrix)
         sizes = np.array([part.stop - part.start for part in source.slices], dtype=np.intp)
         return cls(source, lambda block, index: Rows(block), sizes, (), weight=weight)
@@ -110,7 +109,7 @@ class SparseRows(BlockRows):
 
     @property
     def values(self) -> NDArray:
-        """No values, as the kind of array that those of a block are."""
+        """An empty array of the type of a block's values."""
         return np.empty((0, self.matrix.shape[1]), self.matrix.dtype)
 
     @cached_property
@@ -129,7 +128,7 @@ class SparseRows(BlockRows):
             done += len(block)
 
     def __getitem__(self, block: slice) -> Rows:
-        """Rows one after the other, dense."""
+        """Consecutive rows, dense."""
         return self.rows_at(np.arange(len(self))[block])
 
     def rows_at(self, indices: NDArray[np.intp]) -> Rows:
@@ -146,7 +145,7 @@ class SparseRows(BlockRows):
         return replace(self, weight=weight)
 
     def to_numpy(self) -> SparseRows | Rows:
-        """These rows, dense if there are gaps to fill."""
+        """These rows, dense if they have gaps to fill."""
         return self if self.complete else self.rows_at(np.arange(len(self)))
 
     def _rows(self, values: NDArray, which: Any) -> Rows:
@@ -154,7 +153,7 @@ class SparseRows(BlockRows):
         return rows if self.family is None else rows.encoded(self.family)
 
     def check(self, family: Family, columns: Names = None) -> None:
-        """Raise ValueError if a value has no probability under the family."""
+        """Raise ValueError if a value is outside the family's support."""
         done = 0
         for _, block in self.read():
             family.check(block.values, f"X[{done}:{done + len(block)}]", columns)
@@ -162,7 +161,7 @@ class SparseRows(BlockRows):
 
 
 class SparseEngine(BlocksEngine):
-    """Maps another engine over blocks of a sparse matrix; what it draws may be sparse as well."""
+    """Maps another engine over blocks of a sparse matrix; drawn rows may be sparse, too."""
 
     def take(self, rows: Any, indices: NDArray[np.intp]) -> Any:
         """The rows with these indices: dense if they are few, else sparse as they were."""
@@ -173,7 +172,7 @@ class SparseEngine(BlocksEngine):
         return self.inner.hold(rows.rows_at(indices))
 
     def repeated(self, fold: Any, n_rows: int, experts: Experts, rule: PursuitRule) -> Any:
-        """The function as the other engine wants it, unless batches are sparse."""
+        """The function as recorded by the other engine, unless batches are sparse."""
         if n_rows * experts.eta.shape[2] > WHOLE_VALUES:
             return fold
         return self.inner.repeated(fold, n_rows, experts, rule)

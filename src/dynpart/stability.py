@@ -21,16 +21,16 @@ from dynpart.opinions import level_chances
 Array = NDArray[np.float64]
 
 FOUND = math.sqrt(0.5)
-"""Correlation of activations from which on an expert counts as found: half of its variance."""
+"""Minimum correlation of activations for a match: it explains half of the variance."""
 ALWAYS_ON = 0.9
-"""Share of rows from which on an expert is called always on."""
+"""Minimum share of rows of an expert that is always on."""
 ALIKE = 0.9
-"""Cosine of what two experts say where they decide, from which on they are duplicates."""
+"""Minimum cosine of the opinions of duplicates, on the variables that they own."""
 STEADY, SHAKY = 0.8, 0.5
-"""Shares of samples in which an expert is found again: from the first on it can be relied on, below
-the second it is more likely chance than not."""
+"""Shares of samples in which an expert is found again: at least the first is steady, below the
+second is by chance."""
 MOST_DRAWS = 100
-"""Draws after which a sample with an observed value in every column is given up."""
+"""Maximum number of draws for a sample with an observed value in every column."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,8 @@ class Stability:
         Mean correlation of each expert's activations with those of its counterpart, 0 where there
         was none.
     always_on : tuple of int
-        Experts that are active in 90% of the rows, or more: they tell no rows apart. These count
-        as found where the other fit has an expert that is always on.
+        Experts that are active in at least 90% of the rows and so do not distinguish rows. They
+        count as found if the other fit has an expert that is always on.
     duplicates : tuple of (int, int)
         Pairs of experts with the same opinions on the variables they own.
     """
@@ -70,27 +70,27 @@ class Stability:
         return "steady" if share >= STEADY else "shaky" if share >= SHAKY else "by chance"
 
     def words(self, expert: int) -> str:
-        """What there is to say of an expert: "steady, found again in 19 of 20 samples"."""
-        told = [
+        """The stability of an expert in words: "steady, found again in 19 of 20 samples"."""
+        parts = [
             f"{self.mark(expert)}, found again in {self.found[expert]} of {self.n_bootstraps} "
             "samples"
         ]
         if expert in self.always_on:
-            told.append("always on")
+            parts.append("always on")
         twins = [str(sum(pair) - expert) for pair in self.duplicates if expert in pair]
         if twins:
-            told.append(f"says the same as expert {', '.join(twins)}")
-        return "; ".join(told)
+            parts.append(f"same opinions as expert {', '.join(twins)}")
+        return "; ".join(parts)
 
     def __str__(self) -> str:
         counts = [sum(self.mark(k) == mark for k in range(len(self.found))) for mark in LEGEND]
-        told = ", ".join(f"{n} {mark}" for n, mark in zip(counts, LEGEND, strict=True) if n)
+        marks = ", ".join(f"{n} {mark}" for n, mark in zip(counts, LEGEND, strict=True) if n)
         more = ""
         if self.always_on:
             more += f"; always on: {', '.join(map(str, self.always_on))}"
         if self.duplicates:
             more += f"; duplicates: {', '.join(f'{j} and {k}' for j, k in self.duplicates)}"
-        return f"{self.n_bootstraps} bootstrap samples, {len(self.found)} experts: {told}{more}"
+        return f"{self.n_bootstraps} bootstrap samples, {len(self.found)} experts: {marks}{more}"
 
 
 LEGEND: dict[str, str] = {
@@ -98,13 +98,13 @@ LEGEND: dict[str, str] = {
     "shaky": "found again in 50% to 80% of the samples",
     "by chance": "found again in fewer than half of the samples: do not rely on it",
 }
-"""Marks and what they mean. A sample has as many rows, drawn again from the same table."""
+"""Marks and their meanings. A sample has as many rows as the table, drawn with replacement."""
 
 
 class JudgesStability:
     """The method of a fitted model that estimates the stability of its experts."""
 
-    if TYPE_CHECKING:  # what the rest of the model offers
+    if TYPE_CHECKING:  # attributes of the model
         _ready: Any
         _experts: Any
         _opinions: Any
@@ -151,7 +151,7 @@ class JudgesStability:
         >>> from dynpart import DynamicPartitionModel
         >>> from dynpart.datasets import make_pairs
         >>> X = make_pairs(3, 200, random_state=0)
-        >>> model = DynamicPartitionModel(6, random_state=0).fit(X)
+        >>> model = DynamicPartitionModel(6, max_iter=10, random_state=0).fit(X)
         >>> model.stability(X, 3, random_state=0).found
         (3, 3, 3, 3, 3, 3)
         """
@@ -169,7 +169,7 @@ class JudgesStability:
         weight = np.ones(len(rows)) if weight is None else weight
         own = to_numpy(self.transform(X)).astype(bool)
         observed = ~np.isnan(rows.values if rows.values.dtype.kind == "f" else self._decoded(rows))
-        # Commands that only read a model do without scikit-learn, which takes long to import.
+        # Imported here, because commands that only read a model must not import scikit-learn.
         from sklearn.base import clone
 
         rng = random_generator(random_state)
@@ -199,7 +199,7 @@ class JudgesStability:
         return to_numpy(self._experts().family.decode(rows.values))
 
     def _duplicates(self, active: NDArray[np.bool_], weight: Array) -> tuple[tuple[int, int], ...]:
-        """Pairs of experts, both in use, that say the same where they decide."""
+        """Pairs of used experts with the same opinions on the variables that they own."""
         said = self._beyond_usual()
         norm = np.sqrt((said**2).sum(axis=1))
         used = (_share(active, weight) > 0) & (norm > 0)
@@ -210,9 +210,9 @@ class JudgesStability:
         )
 
     def _beyond_usual(self) -> Array:
-        """What each expert says beyond what is usual, as far as it decides, (n_experts, n_said).
+        """Opinions minus overall averages, weighted by ownership, (n_experts, n_said).
 
-        Chances of levels, and means of numbers in standard deviations.
+        Probabilities of levels, and means of numbers in standard deviations.
         """
         opinions, experts = self._opinions(), self._experts().like(np.empty(0))
         family, usual = experts.family, self._usual_eta()
@@ -253,7 +253,7 @@ def matched(
     >>> found.tolist()
     [True, True]
     """
-    from scipy.optimize import linear_sum_assignment  # likewise
+    from scipy.optimize import linear_sum_assignment  # slow to import
 
     alike = _correlations(active, other, weight)
     on, other_on = (_share(codes, weight) >= ALWAYS_ON for codes in (active, other))
@@ -265,7 +265,7 @@ def matched(
 
 
 def _correlations(active: NDArray[np.bool_], other: NDArray[np.bool_], weight: Array) -> Array:
-    """Of activations of the experts of two models, at least 0; 0 where one does not vary."""
+    """Correlations of activations of two models' experts, at least 0; 0 if one is constant."""
     share = weight / weight.sum()
     a, b = (codes - share @ codes for codes in (active.astype(float), other.astype(float)))
     covariance = (a * share[:, None]).T @ b

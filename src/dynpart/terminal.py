@@ -1,18 +1,18 @@
-"""Text for terminals: what a terminal would obey is escaped. Knows characters, nothing else."""
+"""Text for terminals: control characters are escaped."""
 
 from __future__ import annotations
 
 import unicodedata
 
 JOINERS = "\u200c\u200d"
-"""Marks without which Persian and Hindi cannot be spelt; a terminal does not obey them."""
+"""Joiners needed to write Persian and Hindi; they do not control a terminal."""
 
 
 def printable(text: str) -> str:
-    r"""The same text with everything escaped that a terminal would obey instead of show.
+    r"""The text with all characters escaped that would control a terminal.
 
-    These are control characters (with those that begin a colour, move the cursor or end a line),
-    marks that turn the direction of writing, and halves of characters.
+    These are control characters (including those that set colours, move the cursor or end a line),
+    marks of writing direction, and surrogates.
 
     Parameters
     ----------

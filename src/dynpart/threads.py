@@ -12,9 +12,9 @@ import numba
 from threadpoolctl import threadpool_info
 
 TASK_TERMS = 1 << 23
-"""Terms (rows x experts x variables) of a task: a few milliseconds."""
+"""Number of terms (rows x experts x variables) of a task, which takes a few milliseconds."""
 SHARED_TERMS = 1 << 20
-"""Work with fewer terms is not worth a second thread."""
+"""Minimum number of terms for a second thread."""
 
 
 def allowed_threads() -> int:
@@ -24,10 +24,10 @@ def allowed_threads() -> int:
 
 
 class Threads:
-    """A pool that runs tasks in any order on `n_threads` threads, made when there is work for it.
+    """A pool that runs tasks in any order on `n_threads` threads, created on first use.
 
-    Work too small to share is done by the caller: for small tables, waking a thread takes longer
-    than the task. Unless a number is given, threads are as many as are allowed when there is work.
+    Small work is done by the caller, because waking a thread takes longer than the task. By default
+    the number of threads is the number allowed at the time of the call.
     """
 
     def __init__(self, n_threads: int | None = None) -> None:
@@ -36,11 +36,11 @@ class Threads:
 
     @cached_property
     def n_threads(self) -> int:
-        """Threads that work, the caller's among them."""
+        """Number of threads, including the caller's."""
         return allowed_threads() if self._wanted is None else self._wanted
 
     def map(self, task: Callable[[Any], None], arguments: Sequence[Any], n_terms: int) -> None:
-        """Call `task` with every argument, `n_terms` terms in all; the first error is raised."""
+        """Call `task` with every argument, `n_terms` terms in total; raises the first error."""
         if len(arguments) == 1 or n_terms < SHARED_TERMS or self.n_threads == 1:
             for argument in arguments:
                 task(argument)
@@ -70,7 +70,7 @@ class Threads:
     def map_rows(
         self, task: Callable[[int, int], None], n_rows: int, n_terms: int, fewest: int = 1
     ) -> None:
-        """Call `task(lo, hi)` for stretches of at least `fewest` rows of `n_terms` terms each."""
+        """Call `task(lo, hi)` for ranges of at least `fewest` rows of `n_terms` terms each."""
         size = max(fewest, TASK_TERMS // max(1, n_terms))
         starts = range(0, n_rows, size)
         self.map(lambda lo: task(lo, min(lo + size, n_rows)), starts, n_rows * n_terms)

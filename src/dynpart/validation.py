@@ -1,6 +1,6 @@
-"""Checks of what users hand in, with errors that name the argument and what is accepted.
+"""Checks of arguments, with errors that name the argument and the accepted values.
 
-Rows and columns are counted from 0, as Python does, and messages say so.
+Rows and columns are counted from 0, and messages say so.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from dynpart.families import ColumnMoments, column_moments
 from dynpart.rows import Rows
 
 Names = Sequence[Any] | NDArray | None
-"""Names of columns, where the input has names."""
+"""Names of columns, if the input has names."""
 
 LARGEST = 2**53
-"""Up to here every integer is a number of double precision."""
+"""Largest integer up to which double precision represents all integers."""
 LARGEST_VARIANCE, SMALLEST_VARIANCE = 1e300, 1e-280
-"""Variances that a table's columns may have at most, and at least if they are not all constant."""
+"""Maximum variance of a column, and minimum of the largest variance unless all are constant."""
 DATES = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
 
 
@@ -39,9 +39,9 @@ DATES = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.tim
 
 
 def check_limits(n_experts: int | str, *, n_active: int | None, max_active: int | None) -> None:
-    """Raise ValueError if more experts are asked active than exist, or in two ways at once.
+    """Raise ValueError if the limit exceeds the number of experts, or if both limits are set.
 
-    Where the number of experts is not known yet ("auto"), there will be as many as that.
+    With ``n_experts="auto"``, the chosen number is at least the limit.
     """
     if n_active is not None and max_active is not None:
         raise ValueError(
@@ -60,7 +60,7 @@ def check_count(name: str, value: Any) -> None:
 
 
 def check_fitted_number(n_experts: int | str, n_fitted: int) -> None:
-    """Raise ValueError if another number of experts is requested than was learnt."""
+    """Raise ValueError if the number of experts was changed after the fit."""
     if n_experts not in (n_fitted, "auto"):
         raise ValueError(
             f"n_experts={n_experts} was set after {n_fitted} experts were learnt: fit the model "
@@ -69,7 +69,7 @@ def check_fitted_number(n_experts: int | str, n_fitted: int) -> None:
 
 
 def check_fitted(model: Any) -> None:
-    """Raise scikit-learn's NotFittedError unless the model has learnt, or been loaded."""
+    """Raise scikit-learn's NotFittedError unless the model was fitted or loaded."""
     if not hasattr(model, "means_"):
         from sklearn.utils.validation import check_is_fitted
 
@@ -77,7 +77,7 @@ def check_fitted(model: Any) -> None:
 
 
 def random_generator(random_state: Any) -> np.random.RandomState:
-    """What :func:`sklearn.utils.check_random_state` makes of a seed, a generator or None."""
+    """The result of :func:`sklearn.utils.check_random_state`, without importing scikit-learn."""
     if random_state is None:
         return np.random.mtrand._rand  # NumPy's global generator, which np.random.seed sets
     if isinstance(random_state, np.random.RandomState):
@@ -92,7 +92,7 @@ def random_generator(random_state: Any) -> np.random.RandomState:
 # ----------------------------------------------------------------------------------- arrays
 
 DTYPES = (np.float64, np.float32, np.uint8, np.bool_)
-"""Kinds of numbers engines read as they are; all others become float64."""
+"""Number types that engines read unchanged; all others become float64."""
 
 
 def checked_array(
@@ -103,18 +103,18 @@ def checked_array(
     ensure_all_finite: bool = True,
     **checks: Any,
 ) -> NDArray:
-    """What :func:`sklearn.utils.check_array` returns or raises.
+    """The result, or error, of :func:`sklearn.utils.check_array`.
 
-    It is asked only about what is not plainly right: importing it takes longer than encoding a
-    small table.
+    scikit-learn is imported only for input that needs conversion or raises an error, because the
+    import takes longer than encoding a small table.
 
     Parameters
     ----------
     X : array-like of shape (n_rows, n_features)
     dtype : tuple of types, "numeric" or None
-        Kinds of numbers that are left as they are; others become the first. Or all are left.
+        Accepted number types; others are converted to the first. None accepts all.
     order : {"C", "F"}, optional
-        Of the array that is returned; by default as it is.
+        Memory order of the result; by default that of the input.
     ensure_all_finite : bool
     **checks
         Other arguments of that function.
@@ -145,7 +145,7 @@ def checked_array(
 
 
 def check_with_autoregressive(amplitude: str | None, criterion: str) -> None:
-    """Raise ValueError if autoregressive experts are to do what they cannot."""
+    """Raise ValueError for parameters that cannot be combined with `autoregressive`."""
     if amplitude is not None:
         raise ValueError(
             f"amplitude={amplitude!r} and autoregressive cannot be combined: use amplitude=None or "
@@ -173,7 +173,7 @@ def check_amplitudes(amplitudes: Any, n_rows: int, n_experts: int) -> NDArray[np
 
 
 def check_codes(H: ArrayLike, n_experts: int) -> NDArray[np.bool_]:
-    """Binary codes as booleans, shape (n_rows, n_experts), with someone active in every row."""
+    """Binary codes as booleans, shape (n_rows, n_experts), with an active expert in every row."""
     codes = checked_array(to_numpy(H), dtype=None, input_name="H")
     if codes.shape[1] != n_experts:
         raise ValueError(f"H must have one column per expert ({n_experts}), found {codes.shape[1]}")
@@ -195,7 +195,7 @@ def check_codes(H: ArrayLike, n_experts: int) -> NDArray[np.bool_]:
 
 
 def plain(value: Any) -> str:
-    """A number as people write it, without the name of its type."""
+    """A number as text, without the name of its type."""
     return repr(value.item() if hasattr(value, "item") else value)
 
 
@@ -205,9 +205,9 @@ def check_exact(X: Any, name: str = "X") -> None:
     Parameters
     ----------
     X : array-like or DataFrame
-        As it was handed in, before it becomes an array of floats; what it hides does not count.
+        The input before conversion to floats; masked values are ignored.
     name : str
-        What errors call it.
+        Its name in errors.
     """
     for column, values in _parts(X):
         if values.dtype.kind in "mM":
@@ -229,9 +229,9 @@ def check_exact(X: Any, name: str = "X") -> None:
 
 
 def _parts(X: Any) -> Iterator[tuple[Any, NDArray]]:
-    """Arrays a table is made of: columns of a data frame with their names, else the whole.
+    """Arrays of a table: columns of a data frame with their names, or the whole table.
 
-    Integers stay integers: beside nulls, which are 0 here, libraries would make them floats.
+    Nulls are replaced by 0, because libraries convert integers with nulls to floats.
     """
     if hasattr(X, "get_columns"):
         for column in X.get_columns():
@@ -250,10 +250,10 @@ def _parts(X: Any) -> Iterator[tuple[Any, NDArray]]:
             yield None, to_numpy(X)
     elif hasattr(X, "__array__") or isinstance(X, list | tuple):
         try:
-            # Beside a float, an integer of a list would be rounded before it could be seen.
+            # In a list with floats, NumPy would round integers before they can be checked.
             table = np.asarray(X, dtype=object if isinstance(X, list | tuple) else None)
         except (TypeError, ValueError):
-            return  # no table at all; scikit-learn finds the words
+            return  # not a table; scikit-learn raises the error
         if table.ndim == 2:
             yield None, table
 
@@ -290,7 +290,7 @@ def _rounded(name: str, value: Any, where: str) -> str:
 
 
 def no_dates(name: str, column: Any, kind: Any) -> str:
-    """What is said about dates."""
+    """The message about dates."""
     words = "" if column is None else f" in column {column!r}"
     return (
         f"{name} holds dates or times{words} ({kind}), which are no measurements: turn them into "
@@ -299,7 +299,7 @@ def no_dates(name: str, column: Any, kind: Any) -> str:
 
 
 def rows_have(n_rows: int) -> str:
-    """So many rows in words, as the beginning of a sentence about each of them.
+    """A number of rows as the beginning of a sentence.
 
     Examples
     --------
@@ -311,7 +311,7 @@ def rows_have(n_rows: int) -> str:
 
 
 def check_finite(rows: Any, name: str = "X", columns: Names = None) -> None:
-    """Raise ValueError if a value is infinite; NaN stands for what was not observed."""
+    """Raise ValueError if a value is infinite; NaN is a missing value."""
     xp = namespace(rows)
     if rows.dtype not in (xp.float64, xp.float32):
         return
@@ -344,7 +344,7 @@ def check_stored(matrix: Any, columns: Names = None) -> None:
 
 
 def without_masks(X: Any) -> Any:
-    """The table with NaN where a masked array hides a value, or a data frame has a null.
+    """The table with NaN for masked values and nulls of data frames.
 
     Parameters
     ----------
@@ -352,7 +352,7 @@ def without_masks(X: Any) -> Any:
 
     Returns
     -------
-    `X` itself if it has no such values, else a table of the same kind.
+    `X` itself if it has no such values, else a table of the same type.
 
     Examples
     --------
@@ -371,7 +371,7 @@ def without_masks(X: Any) -> Any:
     if is_pandas(X):
         return _pandas_without_nulls(X)
     if isinstance(X, np.ndarray):
-        # pandas.NA among objects is no number, not even NaN.
+        # pandas.NA among objects cannot be converted to a number.
         hidden = _nulls(X) if X.dtype.kind == "O" else np.False_
         return np.where(hidden, np.nan, X) if hidden.any() else X
     if not hasattr(X, "__array__") and isinstance(X, list | tuple) and _has_nulls(X):
@@ -385,7 +385,7 @@ def is_pandas(X: Any) -> bool:
 
 
 def _pandas_without_nulls(X: Any) -> Any:
-    """Columns that know nulls beside numbers become floats, those of objects have NaN for them."""
+    """Nullable columns of numbers become floats; columns of objects get NaN for nulls."""
     filled = {}
     for i, dtype in enumerate(X.dtypes):
         knows_nulls = dtype.kind == "O" or not isinstance(dtype, np.dtype)
@@ -398,7 +398,7 @@ def _pandas_without_nulls(X: Any) -> Any:
     if filled:
         X = X.copy(deep=False)
         for i, column in filled.items():
-            X.isetitem(i, column)  # by place: names may come twice
+            X.isetitem(i, column)  # by index, because names may repeat
     return X
 
 
@@ -413,12 +413,12 @@ def _polars_without_nulls(X: Any) -> Any:
 
 
 def is_null(value: Any) -> bool:
-    """Whether a value stands for none: None, pandas.NA, masked."""
+    """Whether a value is a null: None, pandas.NA, masked."""
     return value is None or type(value).__name__ in ("NAType", "MaskedConstant")
 
 
 def _nulls(values: NDArray) -> NDArray[np.bool_]:
-    """Where an array of objects has none."""
+    """Mask of the nulls of an array of objects."""
     found = [is_null(value) for value in values.ravel()]
     return np.array(found, dtype=bool).reshape(values.shape)
 
@@ -438,7 +438,7 @@ def checked_weights(
     n_rows : int
     name : str
     part : bool, default=False
-        Whether these are a part of all rows, which may weigh nothing at all.
+        Whether these are a part of all rows, whose total weight may be 0.
 
     Returns
     -------
@@ -474,7 +474,7 @@ def checked_weights(
 
 
 def checked_tensor(X: Any) -> Any:
-    """A torch tensor as the engine works on it, in one of the types it knows, or ValueError."""
+    """A torch tensor in a type that the engine supports, or ValueError."""
     torch = namespace(X)
     if X.ndim != 2:
         raise ValueError(f"X must be a table with rows and columns, got a tensor of {X.ndim} axes")
@@ -491,7 +491,7 @@ def checked_tensor(X: Any) -> Any:
 
 
 def check_width(X: Any, n_features: int) -> None:
-    """Raise ValueError unless `X`, which need not be computed for that, has so many columns."""
+    """Raise ValueError unless `X` has `n_features` columns; a lazy `X` is not computed."""
     if X.shape[-1] != n_features:
         raise ValueError(f"X has {X.shape[-1]} features, but the model expects {n_features}")
 
@@ -499,7 +499,7 @@ def check_width(X: Any, n_features: int) -> None:
 def checked_moments(
     rows: Rows, columns: Names = None, *, unseen_columns: bool = False
 ) -> ColumnMoments:
-    """Column moments of rows of numbers, or ValueError where squares of the values overflow."""
+    """Column moments of rows of numbers, or ValueError if squares of the values overflow."""
     with np.errstate(over="ignore", invalid="ignore"):
         moments = column_moments(rows.values, rows.weight)
         return check_moments(moments, columns, unseen_columns=unseen_columns)

@@ -1,8 +1,8 @@
-"""Widths: variances of normal opinions that rows left out confirm.
+"""Widths: variances of normal opinions, chosen on left-out rows.
 
-Columns that share a scale are learnt, and encoded, with one variance for all: squared errors decide
-which experts are active, and reconstructions are sharp. As a density that is far too wide where a
-column hardly varies. So once codes are known, variances are estimated for given means and codes.
+Columns that share a scale are learnt and encoded with one variance: squared errors determine the
+active experts, and reconstructions are sharp. As a density, this variance is much too wide for
+columns that hardly vary. So at the end variances are estimated for given means and codes.
 """
 
 from __future__ import annotations
@@ -35,36 +35,36 @@ from dynpart.rows import Rows
 Array = NDArray[np.float64]
 
 FOLDS = 5
-"""Parts in which rows are left out."""
+"""Number of parts in which rows are left out."""
 FEWEST = 20
-"""Rows below which nothing is decided by leaving some out."""
+"""Minimum number of rows for a choice on left-out rows."""
 SAMPLE = 250
-"""Rows that are left out, in all."""
+"""Maximum number of left-out rows in total."""
 MOST_VALUES = 5e7
-"""Values (rows x variables) that variances are estimated from."""
+"""Maximum number of values (rows x variables) for estimating variances."""
 CHOICES: dict[str, tuple[float, ...]] = {
     "common": (1.0, 4.0, 16.0, 64.0, 1e6),
     "data": (0.01, 0.1, 1.0),
     "floor": (1e-4, 1e-3, 0.01, 0.1, 1.0),
     "factor": (1.0, 1.25, 1.6, 2.0, 3.0),
 }
-"""What may be tried of each number of :class:`Widths`."""
+"""Candidate values of each field of :class:`Widths`."""
 
 
 @dataclass(frozen=True)
 class Widths:
-    """How variances follow from sums.
+    """Parameters of the estimate of variances from sums.
 
     Attributes
     ----------
     common : float
-        Rows that the variance within all experts of a column counts for in that of an expert.
+        Pseudo-rows of the variance within all experts of a column.
     data : float
-        Rows that the variance of the data counts for.
+        Pseudo-rows of the variance of the data.
     floor : float
-        Smallest variance, as a share of the one that codes are chosen by.
+        Smallest variance, relative to the variance for choosing codes.
     factor : float
-        By how much unseen rows scatter more.
+        Factor for the larger variance of unseen rows.
     """
 
     common: float = 16.0
@@ -73,7 +73,7 @@ class Widths:
     factor: float = 1.0
 
     def of(self, scatter: Scatter, shared: float) -> Array:
-        """Variances, where codes are chosen by the variance `shared`."""
+        """Variances, if `shared` is the variance for choosing codes."""
         own = (scatter.squares + self.common * scatter.common) / (scatter.free + self.common)
         variance = scatter.weight * own + self.data * scatter.data
         variance /= scatter.weight + self.data
@@ -82,16 +82,16 @@ class Widths:
 
 @dataclass(frozen=True)
 class Scatter:
-    """How values scatter around what experts say about them; all arrays have the same shape.
+    """Sums of squared residuals of the experts' means; all arrays have the same shape.
 
     Attributes
     ----------
     weight : ndarray
-        Rows that an expert owned a variable in.
+        Number of rows in which an expert owned a variable.
     free : ndarray
-        One less, but not below zero.
+        Degrees of freedom: one less, but not below zero.
     squares : ndarray
-        Sums of squared errors, as many as are free.
+        Sums of squared errors, scaled to the degrees of freedom.
     common : ndarray
         Variance within all experts of the column.
     data : ndarray
@@ -111,7 +111,7 @@ class Scatter:
         Parameters
         ----------
         sums : ndarray of shape (3, n_experts, n_features)
-            Rows that an expert owned a variable in, and sums of x and x^2 over them.
+            Number of rows in which an expert owned a variable, and sums of x and x^2 over them.
         mean : ndarray of shape (n_experts, n_features)
         data : ndarray of shape (n_features,)
             Variance of the data.
@@ -126,7 +126,7 @@ class Scatter:
         return cls(weight, free, squares, *wide)
 
     def at(self, places: NDArray[np.bool_]) -> Scatter:
-        """The same of some experts and variables alone, one-dimensional."""
+        """The same for some experts and variables only, one-dimensional."""
         return Scatter(*(getattr(self, field.name)[places] for field in fields(self)))
 
 
@@ -137,10 +137,10 @@ def _spread(sums: Array, mean: Array) -> Array:
 
 
 def separated(task: Task, experts: Experts) -> Experts:
-    """The experts with one variance that codes are chosen by, apart from those that describe rows.
+    """The experts with one variance for choosing codes and other variances for scores.
 
-    They are left as they are where columns do not share a scale, where gains and offsets vary,
-    where no column varies, and where rows are too few to leave some out.
+    They are returned unchanged if columns do not share a scale, with amplitudes, if no column
+    varies, and if there are too few rows to leave some out.
     """
     constant = not bool((task.moments.variance > 0).any())
     if constant or task.moments.n_rows < FEWEST or experts.amplitude is not None:
@@ -160,11 +160,11 @@ def with_widths(
     prior: CodePrior,
     seed: int,
 ) -> Experts:
-    """The same experts with variances that describe rows, where others choose codes.
+    """The same experts with estimated variances for scores.
 
-    Means, expertise and what codes are chosen by stay as they are. The numbers of :class:`Widths`
-    are chosen by leaving rows out: their part is taken back from the sums behind means and
-    variances, they are encoded by the means that remain, and their likelihood decides.
+    Means, expertise and the variance for choosing codes do not change. The fields of
+    :class:`Widths` are chosen on left-out rows: these rows are subtracted from the sums, encoded
+    with the remaining means, and their likelihood is the criterion.
 
     Parameters
     ----------
@@ -233,7 +233,7 @@ def with_widths(
 
 
 def _best(worth: Callable[[Widths], float]) -> Widths:
-    """The best of all, one number after the other."""
+    """The best candidates, one field after the other."""
     best, most = Widths(), worth(Widths())
     for name in (*CHOICES, "common"):
         for value in CHOICES[name]:
@@ -245,7 +245,7 @@ def _best(worth: Callable[[Widths], float]) -> Widths:
 
 
 def _averages(sums: Array, population: Array, epsilon: float) -> Array:
-    """Means of what experts own, with a little of the data's (eq. 5)."""
+    """Means of the experts, with the data's mean as pseudo-rows (eq. 5)."""
     weight = namespace(sums).clip(sums[0], 0.0, None)
     return (sums[1] + epsilon * population[0]) / (weight + epsilon)
 

@@ -1,4 +1,4 @@
-"""``dynpart fit --autoregressive``: what it takes, and that pictures are looked at as pictures."""
+"""``dynpart fit --autoregressive``: accepted values, and the radius on images."""
 
 import numpy as np
 import pytest

@@ -148,7 +148,7 @@ def test_fit_says_how_many_cells_are_missing(folder, tmp_path, name, word):
 
 
 def test_weights_count_rows(folder, tmp_path):
-    """A weight of two is the row twice, a weight of nought no row at all."""
+    """A weight of 2 is equivalent to two equal rows, a weight of 0 to none."""
     X = make_pairs(3).astype(float)
     weights = np.arange(len(X)) % 3
     (tmp_path / "weighed.csv").write_text(weighed(X, weights))

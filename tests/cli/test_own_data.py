@@ -1,4 +1,4 @@
-"""From a person's file to a model, codes, words and a page, with errors that say what to do."""
+"""From a user's file to a model, codes, descriptions and a page, with helpful errors."""
 
 import json
 import os
@@ -155,7 +155,7 @@ def test_info_tells_the_prior_and_the_types_of_rows(folder, tmp_path):
         f"30% {names[0]} + {names[1]}".split()
     )
     save(model.set_params(prior=None), tmp_path / "m")
-    assert "in scores alone" in run("info", tmp_path / "m").stdout
+    assert "for scores only" in run("info", tmp_path / "m").stdout
 
 
 def test_explain_names_experts_and_variables(folder):

@@ -1,4 +1,4 @@
-"""Commands choose a number of experts, ask for stability, and tell the baseline."""
+"""Commands choose a number of experts, estimate stability and print the baseline."""
 
 import json
 

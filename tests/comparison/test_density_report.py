@@ -1,4 +1,4 @@
-"""Densities written down: tables, findings and the document say what results say."""
+"""The report on densities: tables, findings and the document agree with the results."""
 
 import re
 from dataclasses import replace

@@ -159,9 +159,9 @@ def test_ours_is_scored_by_its_density_and_tells_its_size(data, monkeypatch):
     given = density_models._ours(2)(rows, 0)
     assert given["experts"] == 2
     assert 1 <= given["active"] <= 2
-    assert given["nats"] >= given["code_nats"] - 1e-9
+    assert given["nats"] > given["code_nats"]  # the sum has more codes than the best one
     chosen = DENSITY_MODELS["dynamic-auto"].score(rows, 0)
-    assert chosen["experts"] >= 1
+    assert chosen["experts"] > 1
     columns = DENSITY_MODELS["independent-columns"].score(rows, 0)["nats"]
     assert min(given["nats"], chosen["nats"]) > columns + 0.5
 

@@ -1,4 +1,4 @@
-"""Hidden cells: what is hidden, how it is filled and scored, and the command as people use it."""
+"""Hidden cells: masks, imputation, scores, and the command."""
 
 import json
 from dataclasses import replace

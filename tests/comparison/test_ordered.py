@@ -1,4 +1,4 @@
-"""Rows told value after value: how models are scored, kept and written down."""
+"""Autoregressive models: scores, kept results and the report."""
 
 from pathlib import Path
 
@@ -37,7 +37,7 @@ def test_results_are_measured_kept_and_written_down(tmp_path):
     contestants = [ORDERED_CONTESTANTS["bernoulli-mixture"], ORDERED_CONTESTANTS["dynamic-plain"]]
     found = run_ordered([PROBLEM], contestants, [0], folder=tmp_path, report=lambda line: None)
     mixture, ours = found
-    assert ours.scores["nearby"] >= ours.scores["nats"] - 1e-9
+    assert ours.scores["nearby"] > ours.scores["nats"]  # the sum has more codes than the best one
     assert 1 <= ours.scores["active"] <= 2
     assert load_ordered(tmp_path) == found
     again = run_ordered([PROBLEM], contestants, [0], folder=tmp_path, report=pytest.fail)
@@ -71,7 +71,7 @@ def test_a_document_of_its_own_has_all_that_is_kept(tmp_path):
     path = tmp_path / "docs" / "ordered.md"
     write_ordered_document(path, tmp_path, results_of(ours=-18.5, made=-17.0), "On a toaster.")
     text = path.read_text()
-    assert text.startswith("# Rows told value after value")
+    assert text.startswith("# Autoregressive models")
     assert "dynpart compare --data autoregressive --seeds 1" in text
     assert "On a toaster." in text
     assert "| MADE | -17.00 |" in text

@@ -1,4 +1,4 @@
-"""Problems, runs that continue, tables, findings, and the command as people use it."""
+"""Problems, runs that continue, tables, findings, and the command."""
 
 import json
 from dataclasses import replace
@@ -21,7 +21,7 @@ def result(contestant, error, *, seed=0, binary=True, active=5.0, **scores):
 
 
 def is_drawn(path):
-    """Does a figure hold more than its frame: shades on a good part of its area?"""
+    """Whether a figure has content: different shades on a large part of its area."""
     with Image.open(path) as picture:
         gray = np.asarray(picture.convert("L"))
     return len(np.unique(gray)) > 50 and (gray < 250).mean() > 0.02

@@ -72,11 +72,11 @@ def test_real_units_are_cut_at_quartiles():
 
 def test_disentanglement():
     factors = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
-    told, selective = disentanglement(factors, factors)
-    assert (told, selective) == (pytest.approx(1), pytest.approx(1))
+    best_unit, selective = disentanglement(factors, factors)
+    assert (best_unit, selective) == (pytest.approx(1), pytest.approx(1))
     mixed = (factors.sum(axis=1) == 2).astype(int)[:, None]  # an "and" tells both alike
-    told, selective = disentanglement(mixed, factors)
-    assert told == pytest.approx(0.3113, abs=1e-4)
+    best_unit, selective = disentanglement(mixed, factors)
+    assert best_unit == pytest.approx(0.3113, abs=1e-4)
     assert selective == pytest.approx(0.5)
 
 

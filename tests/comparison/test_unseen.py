@@ -87,7 +87,7 @@ def test_one_expert_is_independent_columns_and_two_know_the_kinds():
     two = score_fold(table, DENSITY_METHODS["dynamic"], 2, 0).scores
     assert alone["nats"] == pytest.approx(alone["code_nats"])
     assert two["nats"] > alone["nats"] + 2
-    assert two["nats"] >= two["code_nats"] - 1e-9
+    assert two["nats"] > two["code_nats"]  # the sum has more codes than the best one
     assert 1 <= two["active"] <= 2
 
 

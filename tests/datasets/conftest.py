@@ -11,7 +11,7 @@ from PIL import Image
 
 @pytest.fixture(autouse=True)
 def no_data_of_the_user(monkeypatch, request, tmp_path_factory):
-    """Neither the user's folder nor the user's cache plays a part, except for the real data."""
+    """Ignore the user's data folder and cache, except for the tests of real data."""
     if "real_data" not in request.fixturenames:
         monkeypatch.delenv("DYNPART_DATA", raising=False)
         monkeypatch.setenv("DYNPART_CACHE", str(tmp_path_factory.mktemp("cache")))

@@ -1,4 +1,4 @@
-"""Digits: the bundled ones, and MNIST in the forms in which people keep it."""
+"""Digits: the bundled ones, and MNIST in its common file layouts."""
 
 import gzip
 

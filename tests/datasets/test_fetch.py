@@ -1,4 +1,4 @@
-"""Downloads, from a server on this machine that answers well, wrongly, or not at all."""
+"""Downloads from a local server that answers correctly, wrongly, or not at all."""
 
 import gzip
 import hashlib

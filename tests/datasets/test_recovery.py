@@ -1,4 +1,4 @@
-"""Matchers: they find what is there, whatever the order, and nothing that is not."""
+"""Matchers find exactly the recovered factors, in any order of the experts."""
 
 import numpy as np
 import pytest
@@ -103,7 +103,7 @@ def test_found_bars_are_those_with_an_expert(size, data):
 def test_opinions_where_an_expert_never_is_the_owner_do_not_count(size, seed):
     rng = np.random.default_rng(seed)
     bars = bar_templates(size)
-    # Each expert owns its bar only, and talks nonsense elsewhere; expert 0 owns nothing.
+    # Each expert owns only its bar and has random opinions elsewhere; expert 0 owns nothing.
     means = np.where(bars, 0.9, rng.uniform(size=bars.shape))
     means = np.concatenate([rng.uniform(size=(1, size * size)), means])
     owners = np.where(bars, np.arange(1, 2 * size + 1)[:, None], -1)

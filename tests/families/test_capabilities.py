@@ -1,4 +1,4 @@
-"""Nobody asks for a family's name: rooms that are not about particular families know none."""
+"""No module depends on a family's name, except those about particular families."""
 
 import ast
 from pathlib import Path

@@ -272,7 +272,7 @@ def test_shrinkage_is_what_rows_left_out_ask_for(n_rows, sharpness, n_experts):
 
 @given(seeds, st.integers(1, 5), st.floats(0.1, 3.0))
 def test_shrinkage_keeps_what_all_rows_say(seed, n_experts, epsilon):
-    """Who owns nothing thinks what the column says; of a constant column everybody does."""
+    """An expert that owns nothing has the column's opinion; all do for a constant column."""
     rng = np.random.default_rng(seed)
     weight = rng.uniform(0, 9, (n_experts, 4))
     weight[:, 1] = 0

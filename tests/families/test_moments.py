@@ -60,7 +60,7 @@ def _sources(X):
 @pytest.mark.parametrize("value", [3.7, 0.1, -1e10 / 3, 1e-30])
 @pytest.mark.parametrize("n_rows", [50, 1000])
 def test_a_table_of_constants_has_a_sensible_score(value, n_rows):
-    """A variance of rounding errors would make every row a sensation."""
+    """A variance of rounding errors would make every row extremely unlikely."""
     X = np.full((n_rows, 3), value)
     for name, source in _sources(X):
         model = DynamicPartitionModel(1, max_iter=3, random_state=0).fit(source)

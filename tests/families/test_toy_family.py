@@ -1,4 +1,4 @@
-"""The promise that a new family is one class: that of docs/extending.md goes through everything."""
+"""A new family is one class: the one of docs/extending.md works with all parts of the package."""
 
 import copy
 import re

@@ -1,4 +1,4 @@
-"""One table in many containers: whatever holds it, and however it says "not observed"."""
+"""One table in many containers, with all representations of missing values."""
 
 import datetime
 from functools import cache
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dynpart import DynamicPartitionModel
 from dynpart.datasets import make_pairs
-from dynpart.opening import telling
+from dynpart.opening import informative_rows
 from tests.effort import examples
 
 pandas = pytest.importorskip("pandas")
@@ -268,7 +268,7 @@ def test_rows_that_say_something_are_kept_in_order(seed, dtype):
     weight = rng.integers(0, 3, 6).astype(float)
     empty = np.isnan(X).all(axis=1)
     for given_weight, kept in ((None, ~empty), (weight, ~empty & (weight > 0))):
-        rows, n_empty = telling(X, given_weight)
+        rows, n_empty = informative_rows(X, given_weight)
         np.testing.assert_array_equal(rows.values, X[kept])
         assert n_empty == empty.sum()
         if given_weight is not None:

@@ -1,4 +1,4 @@
-"""The laws of missing values: what was not observed adds nothing, and takes nothing away."""
+"""The laws of missing values: they add nothing to any sum or likelihood."""
 
 import warnings
 from dataclasses import replace
@@ -169,7 +169,7 @@ def test_sums_divided_by_the_share_observed_are_right_on_average(name, family, s
         found /= 1 - share
         error = found.std(axis=0, ddof=1) / np.sqrt(len(masks))
         assert (np.abs(found.mean(axis=0) - whole) <= 5 * error + 1e-6 * np.abs(whole).max()).all()
-        assert (error < 0.2 * np.abs(whole).max()).all()  # the test has something to say
+        assert (error < 0.2 * np.abs(whole).max()).all()  # otherwise the test has no power
 
 
 # --------------------------------------------------------------------------------- empty rows

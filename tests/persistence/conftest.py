@@ -1,4 +1,4 @@
-"""Fitted models of both families, and a way to write files that only pretend to be ours."""
+"""Fitted models of both families, and functions that write forged files."""
 
 import json
 

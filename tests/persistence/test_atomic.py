@@ -1,4 +1,4 @@
-"""A file is written whole or not at all, whatever happens to the process or the disk."""
+"""A file is written completely or not at all, if the process is killed or the disk is full."""
 
 import os
 import signal

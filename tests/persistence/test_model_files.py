@@ -1,4 +1,4 @@
-"""A model comes back from its file as it went in; whatever else a file holds is refused."""
+"""A model is restored exactly from its file; invalid files are rejected."""
 
 import os
 import pickle

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from functools import cache
 
 import numpy as np
 import pytest
@@ -70,12 +71,17 @@ def assert_same(one, other):
     assert one.history_ == other.history_
 
 
+@cache
+def fitted_without_interruption(family):
+    return DynamicPartitionModel(4, max_iter=10, n_init=2, random_state=3).fit(data(family))
+
+
 @pytest.mark.parametrize("family", ["bernoulli", "gaussian"])
 @pytest.mark.parametrize("n_notes", [0, 1, 5, 12, 30])
 def test_interrupted_anywhere_the_fit_ends_the_same(family, n_notes, tmp_path, monkeypatch):
     X = data(family)
     model = DynamicPartitionModel(4, max_iter=10, n_init=2, random_state=3)
-    straight = DynamicPartitionModel(4, max_iter=10, n_init=2, random_state=3).fit(X)
+    straight = fitted_without_interruption(family)
     with monkeypatch.context() as patch:
         stop_after(patch, n_notes)
         with pytest.raises(Stop):

@@ -1,4 +1,4 @@
-"""What was not observed is striped and has a legend; scales of colours do not know of it."""
+"""Missing values are striped, have a legend and do not affect colour scales."""
 
 import numpy as np
 import pytest

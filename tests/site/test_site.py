@@ -5,6 +5,7 @@ is in continuous integration.
 """
 
 import os
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -29,12 +30,15 @@ def pages():
 
 
 class Page(HTMLParser):
-    """What a page links to, loads, and can be linked at."""
+    """Links, loaded files, anchors and text of a page."""
 
     def __init__(self, path):
         super().__init__()
-        self.links, self.loads, self.anchors = [], [], set()
+        self.links, self.loads, self.anchors, self.text = [], [], set(), ""
         self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_data(self, data):
+        self.text += data
 
     def handle_starttag(self, tag, attrs):
         attributes = dict(attrs)
@@ -68,6 +72,25 @@ def test_pages_load_nothing_from_elsewhere_and_nothing_that_is_missing(pages):
             elsewhere = parts.scheme or parts.netloc
             assert not elsewhere, f"{path.relative_to(SITE)} loads {source}"
             assert (path.parent / unquote(parts.path)).exists(), (path, source)
+
+
+def test_the_page_of_commands_explains_every_option(pages):
+    from typer.main import get_command
+
+    from dynpart.cli import app
+
+    def letters(text):
+        return re.sub(r"\W|_", "", text)
+
+    shown = letters(pages[SITE / "commands.html"].text)
+    group = get_command(app)
+    for name in group.list_commands(None):
+        for option in group.get_command(None, name).params:
+            if option.name == "help" or getattr(option, "hidden", False):
+                continue
+            spelled = max(option.opts, key=len) if option.param_type_name == "option" else ""
+            assert letters(spelled) in shown, f"{name} {spelled}"
+            assert letters(option.help or "") in shown, f"{name} {spelled}: {option.help}"
 
 
 def resize(browser, width):

@@ -1,4 +1,4 @@
-"""Arrays and images become rows; files that lie about their size are refused."""
+"""Arrays and images become rows; files with false sizes are rejected."""
 
 import gzip
 import struct

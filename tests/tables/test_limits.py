@@ -1,4 +1,4 @@
-"""Sizes are compared with what there is before work begins; damage is told in one line."""
+"""Sizes are checked before reading, and damaged files are reported in one line."""
 
 import gzip
 import io

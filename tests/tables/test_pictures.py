@@ -1,4 +1,4 @@
-"""A picture's values follow from its own pixels, whatever their type and whoever stands beside."""
+"""The values of a picture depend only on its own pixels and their type."""
 
 import numpy as np
 import pytest

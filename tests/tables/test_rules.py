@@ -1,4 +1,4 @@
-"""Names and labels are found by rules a person would guess; what was decided is said."""
+"""Names and labels are detected by documented rules, and decisions are reported."""
 
 import numpy as np
 import pytest

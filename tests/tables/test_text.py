@@ -1,4 +1,4 @@
-"""Tables of text come in as a person would read them; what is unclear is named."""
+"""Tables of text are read by documented rules; ambiguous content is an error or a remark."""
 
 import io
 import sys

@@ -1,4 +1,4 @@
-"""scikit-learn's k-means: one centre per row, the least a code can say."""
+"""scikit-learn's k-means: one centre per row, the shortest code."""
 
 from __future__ import annotations
 

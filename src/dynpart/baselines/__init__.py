@@ -1,8 +1,8 @@
 """Baselines: the models the paper names, behind one small interface.
 
 Each learns from rows (`fit`), turns rows into codes (`encode`) and codes into rows (`decode`), and
-shows what its units stand for (`templates`). Knows the estimator and scikit-learn; scores and
-tables live in `dynpart.comparison`.
+shows the templates of its units (`templates`). Knows the estimator and scikit-learn; scores and
+tables are in `dynpart.comparison`.
 """
 
 from dynpart.baselines._base import Baseline

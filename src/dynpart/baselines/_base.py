@@ -23,12 +23,11 @@ class Baseline(TransformerMixin, BaseEstimator, ABC):
     Attributes
     ----------
     binary_codes : bool
-        Whether codes hold only 0 and 1 (real-valued codes say more per unit).
+        Whether codes hold only 0 and 1; real-valued codes carry more information per unit.
     refit_for_rate : bool
         Whether a different number of active units needs a new fit.
     groups_ : ndarray of shape (n_components,) or None
-        Where exactly one unit of each group is active: the group of every unit. None where
-        units are free.
+        The group of every unit, if exactly one unit of each group is active; otherwise None.
     """
 
     binary_codes: ClassVar[bool] = True
@@ -53,7 +52,7 @@ class Baseline(TransformerMixin, BaseEstimator, ABC):
         ----------
         X : array-like of shape (n_rows, n_features)
         max_active : int, optional
-            At most so many active units per row; by default what the model was made for.
+            Maximum number of active units per row; by default that of the model.
 
         Returns
         -------
@@ -83,7 +82,7 @@ class Baseline(TransformerMixin, BaseEstimator, ABC):
     @property
     @abstractmethod
     def templates(self) -> Array:
-        """What each unit stands for, in the data's space: (n_components, n_features)."""
+        """The template of each unit in the data's space, (n_components, n_features)."""
 
     @abstractmethod
     def _fit(self, X: NDArray) -> None: ...

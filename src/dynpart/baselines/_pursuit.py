@@ -17,12 +17,12 @@ Array = NDArray[np.float64]
 
 MAX, MAX_MIN, EQUAL, LOG_ODDS = range(4)
 
-LIMIT = 1e6  # odds further from one are taken for as sure
+LIMIT = 1e6  # odds are clipped to [1 / LIMIT, LIMIT]
 BLOCK = 32  # so many odds within the limit, or probabilities above 1e-6, multiply without overflow
 MARGIN = 1e-3  # nats a unit must gain beyond its cost, as in our own pursuit
 
 
-# One function per rule, each slicing its own blocks: only so does the compiler vectorise.
+# One function per rule, each slicing its own blocks: otherwise the compiler does not vectorise.
 
 
 @part(fastmath=True)
@@ -89,7 +89,7 @@ def _score_equal(x, a, unit, count, limit):  # type: ignore[no-untyped-def]
 
 @part
 def _score(rule, x, a, b, unit, count, limit):  # type: ignore[no-untyped-def]
-    """Log-likelihood of a row once `unit` joins the state (a, b, count)."""
+    """Log-likelihood of a row after `unit` is added to the state (a, b, count)."""
     if rule == MAX:
         return _score_max(x, a, unit, limit)
     if rule == MAX_MIN:
@@ -101,7 +101,7 @@ def _score(rule, x, a, b, unit, count, limit):  # type: ignore[no-untyped-def]
 
 @part
 def _join(rule, a, b, unit):  # type: ignore[no-untyped-def]
-    """Let `unit` join the state, in place."""
+    """Add `unit` to the state, in place."""
     for d in range(len(unit)):
         if rule == MAX:
             a[d] = max(a[d], unit[d])
@@ -116,7 +116,7 @@ def _join(rule, a, b, unit):  # type: ignore[no-untyped-def]
 
 @part
 def _pursue_row(rule, x, units, start_a, start_b, silent, cost, limit, fewest, place, order):  # type: ignore[no-untyped-def]
-    """Code of one row, begun with the unit in this place of the order of gains."""
+    """Code of one row; the first unit is the one at `place` in the order of gains."""
     a, b = start_a.copy(), start_b.copy()
     scores = np.empty(len(units))
     inactive = np.ones(len(units), dtype=np.bool_)
@@ -185,11 +185,11 @@ def pursue(
     cost : float, default=0.0
         Nats a unit must gain.
     limit : float, default=LIMIT
-        Composed odds further from one than this, either way, count as if they were not.
+        Composed odds are clipped to [1 / limit, limit].
     min_active, max_active : int
         Limits on active units per row.
     n_starts : int, default=1
-        Pursuits of a row, each begun with another unit; the best code is kept.
+        Pursuits of a row, each starting with another unit; the best code is kept.
 
     Returns
     -------

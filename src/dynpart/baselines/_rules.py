@@ -51,7 +51,7 @@ class Rule(ABC):
     ) -> tuple[Array, Array]:
         """Better templates (n_units, n_features) and base (n_features,) for fixed codes.
 
-        `sharpness` is the order of the power mean that stands for a maximum.
+        `sharpness` is the order of the power mean that replaces a maximum.
         """
 
     def pursue(
@@ -84,11 +84,11 @@ class Rule(ABC):
 
 @dataclass(frozen=True)
 class Maximum(Rule):
-    """The largest probability wins (maximal causes, Luecke and Sahani 2008).
+    """The maximum of the probabilities (maximal causes, Luecke and Sahani 2008).
 
-    Learnt with the power mean of order `sharpness` in the maximum's place, as they do: each
-    active unit is responsible in proportion to mu ** sharpness. In our words, expertise is tied to
-    the opinion itself.
+    As in their paper, learning replaces the maximum by a power mean of order `sharpness`: each
+    active unit is responsible in proportion to mu ** sharpness. In our terms, expertise is a
+    function of the opinion.
     """
 
     kernel: ClassVar[int] = _pursuit.MAX
@@ -158,7 +158,7 @@ class EqualMixture(Rule):
     def update(
         self, X: Array, H: Array, mu: Array, base: Array, mean: Array, sharpness: float
     ) -> tuple[Array, Array]:
-        # EM: each value is shared among the active units by how well they expected it.
+        # EM: the responsibility of an active unit is proportional to its likelihood of the value.
         on = mu * (H.T @ (X / (H @ mu + 1e-12)))
         off = (1 - mu) * (H.T @ ((1 - X) / (H @ (1 - mu) + 1e-12)))
         return clipped((on + self.epsilon * mean) / (on + off + self.epsilon)), base
@@ -177,7 +177,7 @@ class LogOddsSum(Rule):
         self, X: Array, H: Array, mu: Array, base: Array, mean: Array, sharpness: float
     ) -> tuple[Array, Array]:
         votes, bias = logit(mu), logit(base)
-        n_active = H.sum(axis=1, keepdims=True) + 1  # all of them, and the bias, move at once
+        n_active = H.sum(axis=1, keepdims=True) + 1  # all of them, and the bias, change together
         for _ in range(N_NEWTON_STEPS):
             p = expit(H @ votes + bias)
             bend = n_active * p * (1 - p)

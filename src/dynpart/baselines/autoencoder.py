@@ -34,7 +34,7 @@ class Autoencoder(Baseline):
     n_active : float, default=5
         Wanted number of active units of the sparse kind.
     corruption : float, default=0.3
-        Share of the input that the denoising kind does not see.
+        Share of the input that the denoising kind hides.
     sparsity_weight : float, default=1.0
         Weight of the divergence from the wanted activation, summed over units, against the loss
         of a row.
@@ -150,12 +150,12 @@ class Autoencoder(Baseline):
         return expit(out) if self.binary_ else out
 
 
-def require_torch(who: str = "the autoencoder"):  # type: ignore[no-untyped-def]
+def require_torch(model: str = "the autoencoder"):  # type: ignore[no-untyped-def]
     """Import torch, or raise an error that names what needs it and how to install it."""
     try:
         import torch
     except ImportError:
         raise ImportError(
-            f"{who} needs torch, which is not installed: pip install 'dynpart[gpu]'"
+            f"{model} needs torch, which is not installed: pip install 'dynpart[gpu]'"
         ) from None
     return torch

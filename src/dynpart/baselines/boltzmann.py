@@ -101,7 +101,7 @@ class BoltzmannMachine(Baseline):
             machine.partial_fit(X[queue[:size]].astype(np.float64))
             queue = queue[size:]
             if update == 0:
-                # The start scikit-learn lacks: a bias that already explains the averages.
+                # scikit-learn starts from zero; this bias reproduces the column means.
                 mean = clipped(X.mean(axis=0, dtype=np.float64))
                 machine.intercept_visible_ = np.log(mean / (1 - mean))
         return machine

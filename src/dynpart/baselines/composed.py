@@ -14,7 +14,7 @@ from dynpart.baselines._rules import CLIP, RULES, clipped
 from dynpart.families import SURE
 
 LIMITS = {"likelihood": LIMIT, "reconstruction": SURE / (1 - SURE)}
-"""Odds further from one than this count as if they were not when rows are encoded."""
+"""Limit on the odds when rows are encoded, by criterion."""
 N_TUNING_ROWS = 500
 N_BISECTIONS = 12
 
@@ -31,15 +31,14 @@ class ComposedPursuit(Baseline):
         vote for plus strongest vote against (Goessling and Amit, 2015), the average (Amit and
         Trouve, 2007), or the sum of log-odds on top of a bias (a sparse dictionary).
     max_active : int, optional
-        At most so many active units per row.
+        Maximum number of active units per row.
     mean_active : float, optional
         Wanted mean number of active units: the activation cost (the sparsity penalty) is tuned
         to it. By default a unit is activated as soon as it gains.
     criterion : {"likelihood", "reconstruction"}, default="likelihood"
         What codes are chosen for when rows are encoded, as in our own model.
     n_starts : int, default=1
-        Pursuits of each row when rows are encoded, each begun with another unit; the best code is
-        kept.
+        Pursuits of each row in encoding, each starting with another unit; the best code is kept.
     max_iter : int, default=40
     batch_size : int, default=2000
         Most rows drawn per iteration.
@@ -126,7 +125,7 @@ class ComposedPursuit(Baseline):
             self.cost_ = self._tuned_cost(X[rng.permutation(len(X))], base)
 
     def _start(self, X: NDArray, mean: Array, rng: np.random.RandomState) -> Array:
-        """The data's average, scattered; dictionaries start from abstaining."""
+        """Random values around the data's average, or around 1/2 for rules with log-odds."""
         noise = rng.uniform(-1, 1, (self.n_components, X.shape[1]))
         centre = mean if self.rule in ("max", "equal") else np.full_like(mean, 0.5)
         return clipped(centre + 0.5 * np.sqrt(mean * (1 - mean)) * noise)

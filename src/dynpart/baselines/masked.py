@@ -1,4 +1,4 @@
-"""Networks that tell a binary row value after value: logistic regressions, and MADE."""
+"""Autoregressive networks of binary rows: logistic regressions, and MADE."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class MaskedNetwork:
     sigmoid network (Frey, 1998). With hidden units it is MADE (Germain et al., 2015) with one
     hidden layer, one order and direct connections, so that it contains the former.
 
-    Learnt by Adam on batches; a tenth of the rows is held back, and the state that describes them
-    best is kept.
+    Learnt by Adam on batches; a tenth of the rows is held back, and the state with the best
+    likelihood of these rows is kept.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ class MaskedNetwork:
         return (X * log_odds - np.logaddexp(0, log_odds)).sum(axis=1)
 
     def sample(self, n_samples: int, seed: int = 0) -> NDArray[np.uint8]:
-        """Rows drawn value after value, shape (n_samples, n_features)."""
+        """Rows drawn variable by variable, shape (n_samples, n_features)."""
         rng = np.random.default_rng(seed)
         n_features = len(self.bias_)
         x = np.zeros((n_samples, n_features))
@@ -148,7 +148,7 @@ class MaskedNetwork:
 
 
 def _masks(n_features: int, n_hidden: int) -> tuple[Array, Array, Array]:
-    """Which connections there may be: into hidden units, out of them, and past them."""
+    """Masks of the connections: into hidden units, out of them, and past them."""
     variable = np.arange(n_features)
     last = np.arange(n_hidden) % max(1, n_features - 1)  # the last variable that a unit sees
     into = (variable <= last[:, None]).astype(float)

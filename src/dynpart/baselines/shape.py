@@ -95,7 +95,7 @@ class ShapeBoltzmannMachine(Baseline):
 
     @property
     def templates(self) -> Array:
-        """What each unit of the first layer says about the pixels of its patch, 1/2 elsewhere."""
+        """Probabilities of the first layer's units for the pixels of their patch, else 1/2."""
         full = np.zeros((self.n_components, math.prod(self.image_shape)))
         n_each = self.n_components // N_PATCHES
         for place, pixels in enumerate(patches(self.image_shape, self.overlap)):
@@ -134,7 +134,7 @@ class ShapeBoltzmannMachine(Baseline):
             )
 
     def _encode(self, X: NDArray, max_active: int | None) -> NDArray:
-        """Means of the first layer's units; all of them say something, whatever the limit."""
+        """Means of all units of the first layer; the limit is ignored."""
         means, _ = self._machine.mean_field(self._machine.tensor(X))
         return means.cpu().numpy().astype(np.float64)
 
@@ -236,7 +236,7 @@ class _Machine:
         drawn = self.torch.rand(p.shape, generator=self.generator, device=self.device)
         return (drawn < p).float()
 
-    # ------------------------------------------------------------ what a layer tells another
+    # ------------------------------------------------------------ messages between layers
 
     def up(self, v: Any) -> Any:
         """Input of the first layer from pixels, shape (n_rows, 4 n_each)."""
@@ -304,7 +304,7 @@ class _Machine:
         return [h.T @ g / len(h), g.mean(dim=0)]
 
     def _move(self, which: slice, data: list[Any], model: list[Any], rate: float) -> None:
-        """Follow the gradient: what the data say less what the chains say."""
+        """Gradient step: statistics of the data minus those of the chains."""
         parameters, moved = self._parameters()[which], self.moved[which]
         for parameter, last, seen, dreamt in zip(parameters, moved, data, model, strict=True):
             gradient = seen - dreamt
@@ -352,5 +352,5 @@ class _Machine:
             v, g = self.drawn(self.pixels(h)), self.drawn(self.top(h))
             p = self.middle(v, g)
             dreamt = [*self._first_statistics(v, p), *self._second_statistics(p, self.top(p))]
-            # Five times as careful: now the layers move each other.
+            # A learning rate five times smaller: both layers now change together.
             self._move(slice(0, 5), seen, dreamt, 0.2 * rate)

@@ -19,14 +19,14 @@ from dynpart.rows import Rows
 
 Array = NDArray[np.float64]
 
-CERTAINTY = 2.0  # standard errors that earn the whole factor of two
+CERTAINTY = 2.0  # standard errors at which expertise changes by the full factor of two
 
 
 def fixed_share(losses: Array, share: float, *, rate: float = 1.0) -> Array:
     """Weights of the fixed-share algorithm before each round.
 
-    After each round an expert's weight falls by ``exp(-rate * loss)``; then everyone hands over the
-    share `share` of its weight to the others in equal parts.
+    After each round an expert's weight is multiplied by ``exp(-rate * loss)``; then each expert
+    gives the share `share` of its weight to the others in equal parts.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def fixed_share(losses: Array, share: float, *, rate: float = 1.0) -> Array:
 
 
 def hindsight_share(losses: Array, share: float, *, rate: float = 1.0) -> Array:
-    """Fixed share that has seen the whole sequence: the rounds before, itself and those after.
+    """Fixed share with hindsight: weights from the rounds before, the round itself and those after.
 
     Parameters
     ----------
@@ -174,13 +174,13 @@ def make_segments(
 
 
 def believed_right(sequence: SegmentedSequence, weights: Array) -> float:
-    """Share of variables whose most believed expert expects what the true owner expects.
+    """Share of variables whose expert with the largest weight predicts as the true owner does.
 
     Parameters
     ----------
     sequence : SegmentedSequence
     weights : ndarray of shape (n_features, n_experts)
-        Belief in each expert, in any units.
+        Weight of each expert, in any units.
 
     Returns
     -------

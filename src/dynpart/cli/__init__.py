@@ -3,7 +3,7 @@
 Each command is a module of this package with a function ``command`` and an entry in `COMMANDS`.
 A command module imports what is heavy inside its function, so that ``dynpart --help`` is quick.
 Whatever `KNOWN_ERRORS` it raises is printed without a traceback and ends with status 2; an
-interruption ends with status 130, output that nobody reads any more with 141.
+interruption ends with status 130, a closed output with 141.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ COMMANDS = (
 """Commands in the order of ``dynpart --help``: each is the module of this package of that name."""
 
 KNOWN_ERRORS = (ValueError, OSError, ImportError, MemoryError)
-"""What bad input, files and missing extras raise; anything else is a fault and shows itself."""
+"""Errors of bad input, files and missing extras; any other error is a bug and shows a traceback."""
 
 USAGE_ERROR = 2
 INTERRUPTED = 130
 OUTPUT_CLOSED = 141
-"""What a shell reports of a program whose output is no longer read, as in ``| head -1``."""
+"""Exit status that a shell reports for a program with a closed output, as in ``| head -1``."""
 
 
 def report_errors(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -80,7 +80,7 @@ def report_errors(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _worded(error: Exception) -> str:
-    """The message of an error in one line; of a file's error, without the number nobody reads."""
+    """The message of an error in one line; for file errors without the error number."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     text = " ".join(str(error).splitlines())
@@ -88,7 +88,7 @@ def _worded(error: Exception) -> str:
 
 
 def _leave_quietly() -> None:
-    """Let what is still to be written vanish: the reader of our output has left."""
+    """Discard pending output: the reader has closed the pipe."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
@@ -96,7 +96,7 @@ def _leave_quietly() -> None:
 
 
 class LazyGroup(TyperGroup):
-    """A group that imports a command when it is asked for."""
+    """A group that imports a command when it is used."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Names of all commands."""
@@ -148,13 +148,13 @@ def main() -> None:
             app()
         finally:
             if sys.stdout is not None:
-                sys.stdout.flush()  # at the end of Python a closed output would be complained of
+                sys.stdout.flush()  # at exit, Python would print an error about a closed output
     except BrokenPipeError:
         _leave_quietly()
         sys.exit(OUTPUT_CLOSED)
     except SystemExit as end:
-        # Nothing here ends with 1 but what typer and rich do about a closed output.
+        # Status 1 comes only from typer and rich, when the output is closed.
         sys.exit(OUTPUT_CLOSED if end.code == 1 else end.code)
     except KeyboardInterrupt:
-        # Outside of any command, for example while one is imported.
+        # Raised outside of any command, for example during its import.
         sys.exit(INTERRUPTED)

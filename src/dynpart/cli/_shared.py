@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def whole(least: int | None = None) -> Callable[[Any], int]:
-    """Parser of whole numbers; digits alone, since Python's own takes 1_0 and any script."""
+    """Parser of whole numbers in ASCII digits; ``int`` also takes 1_0 and other scripts."""
 
     def integer(text: Any) -> int:
         if not re.fullmatch(r"[+-]?[0-9]{1,18}", str(text)):
@@ -43,12 +43,12 @@ def whole_or_auto(text: Any) -> int | str:
 
 
 def whole_or_all(text: Any) -> int | str:
-    """Parser of how many earlier columns count: a whole number, or all."""
+    """Parser of the number of earlier columns: a whole number, or all."""
     return "all" if str(text) == "all" else whole(1)(text)
 
 
 class UnknownLevels(StrEnum):
-    """What becomes of levels that a model does not know."""
+    """Treatment of levels that a model does not know."""
 
     error = "error"
     missing = "missing"
@@ -145,7 +145,7 @@ TableOutput = Annotated[
 
 @dataclass(frozen=True)
 class Content:
-    """What the person said about the content of a file.
+    """The user's options about the content of a file.
 
     Attributes
     ----------
@@ -155,7 +155,7 @@ class Content:
     label_column : str or None
     no_labels : bool
     unknown : str or None
-        What becomes of levels that the model does not know; None as the model says.
+        Treatment of levels that the model does not know; None for that of the model.
     levels : list of str
         Columns whose texts are levels, whatever they look like.
     """
@@ -177,7 +177,7 @@ class Content:
         binary: bool | None = None,
         like: Schema | None = None,
     ) -> Table:
-        """Read a table; its remarks are left to the caller."""
+        """Read a table; the caller prints its remarks."""
         from dynpart.tables import read_table
 
         if self.no_labels and self.label_column is not None:
@@ -197,13 +197,13 @@ class Content:
 
 
 def say(text: str) -> None:
-    """Tell the person; results go to standard output, words to standard error."""
+    """Print a message to standard error; results go to standard output."""
     typer.echo("\n".join(printable(line) for line in text.split("\n")), err=True)
 
 
 @contextmanager
 def warnings_in_words() -> Iterator[None]:
-    """Say warnings as sentences, without the place in the code they come from."""
+    """Print warnings as messages, without file and line."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield
@@ -235,7 +235,7 @@ def read_rows(
 ) -> tuple[Table, NDArray[np.float64] | None]:
     """Read a table for learning, and the rows' weights from the column called `weight`.
 
-    Says what the reader decided, and which columns look odd.
+    Prints the reader's decisions, and which columns look unusual.
     """
     from dynpart.tables import advice
     from dynpart.tables.gaps import check_observed
@@ -288,19 +288,19 @@ def _without_column(table: Table, name: str, source: str) -> Table:
 
 
 def read_rows_for(model: BareModel, source: str, content: Content) -> Table:
-    """Read a table as the model wants it: its size of images, its kind of values, its columns."""
+    """Read a table in the form of the model: its image size, kinds of values and columns."""
     return read_table_for(model, source, content)[1]
 
 
 def read_table_for(model: BareModel, source: str, content: Content) -> tuple[Table, Table]:
-    """The whole table, and what `read_rows_for` makes of it."""
+    """The whole table, and the result of `read_rows_for`."""
     schema = model.schema_
     whole, known = read_rows_like(source, content, schema, binary=model.family_.is_binary)
     return whole, as_numbers(known, schema, source, content.unknown or model.unknown)
 
 
 def as_numbers(table: Table, schema: Schema, source: str, unknown: str) -> Table:
-    """The table with the model's levels for texts, or ValueError that says where there is none."""
+    """The table with texts as levels of the model; ValueError names the place of an unknown one."""
     from dynpart.levels import encoded
 
     try:
@@ -313,9 +313,9 @@ def as_numbers(table: Table, schema: Schema, source: str, unknown: str) -> Table
 def read_rows_like(
     source: str, content: Content, schema: Schema, *, binary: bool
 ) -> tuple[Table, Table]:
-    """Read a table whose columns are known; where they have names, these settle what to decide.
+    """Read a table whose columns are known; names, if there are any, select the columns.
 
-    Returns the whole table, and the columns that are known in their order.
+    Returns the whole table, and the known columns in their order.
     """
     from dynpart.tables import TableError
 
@@ -337,7 +337,7 @@ def read_rows_like(
 
 
 def spoken(source: str) -> str:
-    """What messages call a file."""
+    """The name of a file in messages."""
     return "standard input" if source == "-" else source
 
 
@@ -347,7 +347,7 @@ def _say_remarks(table: Table, source: str) -> None:
 
 
 def say_gaps(table: Table, source: str) -> None:
-    """Say how many cells are missing."""
+    """Print how many cells are missing."""
     from dynpart.tables.gaps import gaps_in_words
 
     words = gaps_in_words(table.values)
@@ -394,7 +394,7 @@ def row_index(row: int | None, label: str | None, labels: Sequence[str] | None, 
 
 
 def open_model(path: Path, *, n_starts: int | None = None, n_swaps: int | None = None) -> BareModel:
-    """Load a model; what is said about the search for codes overrules what it holds."""
+    """Load a model; the given search parameters replace those of the file."""
     from dynpart.bare import load_bare
 
     with warnings_in_words():
@@ -405,5 +405,5 @@ def open_model(path: Path, *, n_starts: int | None = None, n_swaps: int | None =
 
 
 def nameless(model: BareModel) -> BareModel:
-    """The same model, to be given plain arrays whose columns have been matched already."""
+    """The same model for plain arrays whose columns have been matched already."""
     return model.on_numbers()

@@ -20,8 +20,8 @@ def command(
             help="synthetic, pairs10, pairs20, bars, digits, digits-gray, mnist, motorcycles, "
             "horses, silhouettes, faces, news, tracking, imputation (hidden cells of several "
             "tables), shapes (horses, with the shape Boltzmann machine), tables (unseen rows of "
-            "mixed tables, with StepMix), autoregressive (digits, value after value, with "
-            "MADE), autoregressive-mnist, density (test nats of twelve binary sets beside trees, "
+            "mixed tables, with StepMix), autoregressive (autoregressive models of digits, with "
+            "MADE), autoregressive-mnist, density (test nats of twelve binary sets, with trees, "
             "mixtures and circuits) or one of them as density-nltcs; repeat for more. "
             "Default: synthetic.",
             show_default=False,

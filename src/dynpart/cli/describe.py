@@ -53,8 +53,10 @@ def command(
     no_labels: NoLabels = False,
     unknown: Unknown = None,
 ) -> None:
-    """Describe every expert: how often it is active, its opinions with overall rates, and the
-    experts often active with it; with DATA also its typical rows and the bits saved.
+    """Describe every expert: its frequency, its opinions, the experts often active with it.
+
+    Opinions are printed with overall rates. With DATA, the output also has typical rows of each
+    expert and the bits saved.
 
     For example:
 

@@ -48,8 +48,10 @@ def command(
     no_labels: NoLabels = False,
     unknown: Unknown = None,
 ) -> None:
-    """Explain one row in words: which expert explains which variables, with overall rates, which
-    values no expert explains, and the second-best code.
+    """Explain one row in words: which expert explains which variables.
+
+    Opinions are printed with overall rates. The output also lists values that no expert explains
+    and the second-best code.
 
     For example:
 

@@ -57,14 +57,14 @@ BinaryColumns = Annotated[
 
 
 class AmplitudeName(StrEnum):
-    """What may vary from row to row in what an expert says."""
+    """Numbers of an active expert that vary from row to row."""
 
     offset = "offset"
     gain = "gain"
 
 
 class FamilyName(StrEnum):
-    """Distributions a variable may have."""
+    """Distributions of a variable."""
 
     auto = "auto"
     bernoulli = "bernoulli"
@@ -279,7 +279,7 @@ def command(
 
 
 def _judged_table(model: BareModel, table: Table) -> tuple[Schema, Table]:
-    """What the columns are, and the table as numbers with levels by their indices."""
+    """The schema of the columns, and the table as numbers, with indices for levels."""
     from dataclasses import replace
 
     from dynpart.levels import encoded
@@ -289,7 +289,7 @@ def _judged_table(model: BareModel, table: Table) -> tuple[Schema, Table]:
 
 
 def _in_columns(table: Table) -> bool:
-    """Whether columns are judged one by one: they have names or texts, and are no pixels."""
+    """Whether each column has its own kind: columns have names or texts and are not pixels."""
     return table.image_shape is None and (table.names is not None or table.words is not None)
 
 
@@ -299,12 +299,12 @@ def _said(**parameters: Any) -> dict[str, Any]:
 
 
 def _weighted(weights: NDArray[np.float64] | None) -> dict[str, Any]:
-    """The rows' weights as an argument, where there are any."""
+    """The rows' weights as an argument, if there are any."""
     return {} if weights is None else {"sample_weight": weights}
 
 
 def _check_source(valid: str) -> None:
-    """A file that is needed in the end must be there in the beginning."""
+    """Raise an error before the fit if the file for the final scores is missing."""
     if valid != "-" and not Path(valid).exists():
         raise FileNotFoundError(2, "No such file or directory", valid)
 
@@ -312,7 +312,7 @@ def _check_source(valid: str) -> None:
 def _read_valid(
     valid: str, content: Content, table: Table, weight: str | None
 ) -> tuple[Table, NDArray[np.float64] | None]:
-    """Rows to judge by, as the rows to learn from are, and their weights if they have any."""
+    """Held-out rows in the form of the training rows, and their weights if they have any."""
     from dynpart.cli._shared import read_rows_like, row_weights, say
     from dynpart.schema import Schema
     from dynpart.tables import is_binary
@@ -328,7 +328,7 @@ def _read_valid(
 
 
 def _check_memory(n_experts: int, table: Table) -> None:
-    """Reject a model that would not fit: opinions, expertise, and sums for both."""
+    """Reject a model that does not fit in memory: opinions, expertise, and sums for both."""
     from dynpart.tables.limits import check_room
 
     n_features = table.values.shape[1]
@@ -345,7 +345,7 @@ def _learn(
     checkpoint: Path,
     resume: bool,
 ) -> None:
-    """Fit, and say how to continue if it is interrupted."""
+    """Fit, and print how to continue if it is interrupted."""
     from dynpart.cli._shared import say, warnings_in_words
 
     if resume and checkpoint.exists():
@@ -376,9 +376,9 @@ def _check_output(output: Path, force: bool) -> None:
 
 
 def _checkpoint(output: Path, resume: bool, force: bool) -> Path:
-    """Where the state of learning is kept; one that is left over must not be lost by accident.
+    """Path of the checkpoint; an existing one is an error without --resume or --force.
 
-    With --force it is replaced when the new fit has begun.
+    With --force it is replaced once the new fit has begun.
     """
     path = output.with_name(output.name + ".checkpoint")
     if path.exists() and not (resume or force):
@@ -406,7 +406,7 @@ def _found(
     data: str,
     output: Path,
 ) -> str:
-    """What was found in three lines: experts, what they are worth, what to type next."""
+    """The result in three lines: experts, bits saved, the next command."""
     import shlex
 
     import numpy as np
@@ -428,7 +428,7 @@ def _found(
 
 
 def _worth(model: BareModel, table: Table, weights: NDArray[np.float64] | None) -> str:
-    """What experts save on some rows, beside columns on their own, in words."""
+    """A sentence on the bits that the model saves on some rows against independent columns."""
     import numpy as np
 
     from dynpart.cli._shared import nameless
@@ -441,7 +441,7 @@ def _worth(model: BareModel, table: Table, weights: NDArray[np.float64] | None) 
 
 
 def _judged(model: BareModel, table: Table, weights: NDArray[np.float64] | None) -> str:
-    """How good the model is on some rows, in words; by what was observed of them."""
+    """Scores of the model on the observed values of some rows, as text."""
     import numpy as np
 
     from dynpart.cli._shared import nameless
@@ -460,7 +460,7 @@ def _judged(model: BareModel, table: Table, weights: NDArray[np.float64] | None)
 def _misses(
     composed: NDArray[Any], values: NDArray[Any], counts: NDArray[Any], kinds: tuple[str, ...]
 ) -> str:
-    """How often levels are wrong, and how far off numbers are; by what was observed."""
+    """Error rate of levels and RMSE of numbers, over observed values, as text."""
     import numpy as np
 
     discrete = np.isin(kinds, ("binary", "categorical"))

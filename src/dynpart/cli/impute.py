@@ -80,7 +80,7 @@ def command(
 def _completed(
     whole: Table, known: Table, filled: NDArray[Any], schema: Schema
 ) -> tuple[NDArray[Any], Words]:
-    """The whole table, with the gaps of the columns that the model knows filled in."""
+    """The whole table, with the gaps of the model's columns filled in."""
     import numpy as np
 
     from dynpart.tables import compact

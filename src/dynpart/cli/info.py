@@ -13,7 +13,7 @@ from dynpart.cli._shared import ModelFile
 from dynpart.terminal import printable
 
 MOST_LINES = 30
-"""Experts, or types of rows, that are told one a line."""
+"""Maximum number of experts, or types of rows, that are printed, one per line."""
 
 
 def command(
@@ -80,7 +80,7 @@ def _facts(fitted: Any, n_bytes: int) -> dict[str, Any]:
 
 
 def _variables(schema: Any) -> list[dict[str, Any]] | None:
-    """Name, kind and levels of each variable; None if all are of a kind, and have no levels."""
+    """Name, kind and levels of each variable; None if all have the same kind and no levels."""
     if schema.levels is None and len(set(schema.kinds)) == 1:
         return None
     facts = []
@@ -95,21 +95,21 @@ def _prior(fitted: Any) -> str:
     """The prior over codes in words."""
     prior = fitted.prior_
     n_types, n_edges = prior.n_types, int((prior.parent >= 0).sum())
-    told = f"{n_types} types of rows" if n_types > 1 else "independent activations"
+    text = f"{n_types} types of rows" if n_types > 1 else "independent activations"
     if n_edges:
         edges = f"{n_edges} edges" if n_edges > 1 else "1 edge"
-        told = f"{told}, {edges} between experts" if n_types > 1 else f"a tree of {edges}"
-    return told if fitted.prior is not None else f"{told}, in scores alone"
+        text = f"{text}, {edges} between experts" if n_types > 1 else f"a tree of {edges}"
+    return text if fitted.prior is not None else f"{text}, for scores only"
 
 
 def _types(fitted: Any) -> list[dict[str, Any]] | None:
-    """Share and typically active experts of each type of row; None where all rows are of one."""
+    """Share and typically active experts of each type of row; None if there is only one type."""
     types = fitted.describe(top=1).types
     return [dataclasses.asdict(kind) for kind in types] if len(types) > 1 else None
 
 
 def _baseline(fitted: Any) -> dict[str, float] | None:
-    """Bits a training row takes with the model, and column by column."""
+    """Bits per training row under the model, and under independent columns."""
     found = getattr(fitted, "baseline_", None)
     if found is None:
         return None
@@ -122,13 +122,13 @@ def _baseline(fitted: Any) -> dict[str, float] | None:
 
 
 def _selection(fitted: Any) -> dict[str, Any] | None:
-    """How the number of experts was chosen, where it was."""
+    """How the number of experts was chosen; None if it was given."""
     found = getattr(fitted, "selection_", None)
     return None if found is None else {"words": str(found), **dataclasses.asdict(found)}
 
 
 def _stability(fitted: Any) -> dict[str, Any] | None:
-    """How often each expert was found again, where that was asked."""
+    """How often each expert was found again; None if stability was not estimated."""
     found = getattr(fitted, "stability_", None)
     if found is None:
         return None
@@ -149,14 +149,14 @@ def _changed(fitted: Any) -> dict[str, Any]:
 
 
 def _variable(item: Any) -> str:
-    """A variable in short: its name, and its kind or levels."""
+    """A variable as text: its name, and its kind or levels."""
     if not isinstance(item, dict):
         return str(item)
     return f"{item['name']} ({'/'.join(item.get('levels', [item['kind']])[:6])})"
 
 
 def _lines_of(name: str, value: Any) -> list[str]:
-    """A fact in one line; experts and types of rows one a line, since names have commas."""
+    """A fact in one line; experts and types of rows one per line, because names have commas."""
     from dynpart.describing import RowTypeSummary, saving_in_words, types_in_words
     from dynpart.stability import LEGEND
 
@@ -168,9 +168,9 @@ def _lines_of(name: str, value: Any) -> list[str]:
     if name == "selection":
         return [value["words"]]
     if name == "stability":
-        told = [f"{k}  {expert}" for k, expert in enumerate(value["experts"])]
+        listed = [f"{k}  {expert}" for k, expert in enumerate(value["experts"])]
         legend = [f"{mark}: {meaning}" for mark, meaning in LEGEND.items()]
-        return [value["words"], *told[:MOST_LINES], *legend]
+        return [value["words"], *listed[:MOST_LINES], *legend]
     if name == "types":
         return types_in_words([RowTypeSummary(**kind) for kind in value])
     if name != "experts":

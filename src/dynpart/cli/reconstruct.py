@@ -26,7 +26,7 @@ from dynpart.cli._shared import (
 
 TEXTS = (".csv", ".tsv", ".jsonl")
 TABLES = (*TEXTS, *(f"{ending}.gz" for ending in TEXTS), ".xlsx", ".parquet")
-"""Endings of tables whose names tell that they hold codes."""
+"""Extensions of tables with column names, by which codes are recognised."""
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -92,12 +92,12 @@ def command(
 
 
 def _words(schema: Schema) -> list[tuple[str, ...] | None] | None:
-    """Levels of the variables that have names for them."""
+    """Names of the levels of each variable, if they have names."""
     return None if schema.levels is None else list(schema.levels)
 
 
 def _likeliest(values: NDArray[Any], schema: Schema) -> NDArray[Any]:
-    """Values in which a binary variable whose levels have names is the likelier one."""
+    """Values in which binary variables with named levels have their likelier level."""
     import numpy as np
 
     named = [d for d in range(len(schema)) if schema.levels_of(d) is not None]
@@ -109,7 +109,7 @@ def _likeliest(values: NDArray[Any], schema: Schema) -> NDArray[Any]:
 def _codes(
     fitted: BareModel, data: str, given: bool, content: Content
 ) -> tuple[NDArray[Any], NDArray[Any] | None, tuple[str, ...] | None]:
-    """Codes as they are, or of the rows that are with their gains and offsets; and labels."""
+    """Codes, given or of the rows; gains and offsets of the rows; labels."""
     from dynpart.cli._shared import in_order, nameless, read_rows_for
     from dynpart.naming import expert_of_column
     from dynpart.tables.gaps import refuse_gaps
@@ -118,7 +118,7 @@ def _codes(
     if given or data.endswith(TABLES):
         table = content.read(data)
         if table.names is not None:
-            # Whatever an expert is called, its column begins with its number.
+            # The name of a column begins with the number of its expert.
             numbers = [expert_of_column(name) for name in table.names]
             known = (f"expert{k}" if k is not None else "" for k in numbers)
             plain = tuple(k or name for k, name in zip(known, table.names, strict=True))

@@ -9,7 +9,7 @@ import typer
 from dynpart.cli._shared import Force, ModelFile, TableOutput, whole
 
 DIGITS = 6
-"""Digits of real numbers that are written."""
+"""Digits with which real numbers are written."""
 
 
 def command(

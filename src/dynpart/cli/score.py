@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     from dynpart.schema import Schema
 
 NAMED = 3
-"""Columns that are named as the reasons of a surprise."""
+"""Maximum number of columns named as reasons of a surprise."""
 LEAST_SURPRISE = 0.7
-"""Nats from which on a value is a reason: it had a chance of a half, or less."""
+"""Minimum surprise of a reason, in nats: a probability of at most a half."""
 
 
 def command(
@@ -110,7 +110,7 @@ def command(
 
 
 def _summary(scores: NDArray[Any], independent: NDArray[Any]) -> str:
-    """How likely all rows are on average, also column by column, and what the model saves."""
+    """Mean log-likelihood of the rows, that of independent columns, and the bits saved."""
     import math
 
     from dynpart.describing import saving_in_words
@@ -125,7 +125,7 @@ def _summary(scores: NDArray[Any], independent: NDArray[Any]) -> str:
 def _reasons(
     rows: NDArray[Any], surprise: NDArray[Any], usual: NDArray[Any], schema: Schema
 ) -> list[str]:
-    """Per row the values that surprise most, beyond what is usual in their column."""
+    """The most surprising values of each row, relative to the usual surprise of their column."""
     import numpy as np
 
     discrete = np.isin(schema.kinds, ("binary", "categorical"))

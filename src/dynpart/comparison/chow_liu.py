@@ -11,9 +11,9 @@ from dynpart.prior import CodePrior
 Array = NDArray[np.float64]
 
 SMOOTHING = 0.5
-"""Rows that are added for each value of a column, whatever its parent's value."""
+"""Pseudo-count of each value of a column, for each value of its parent."""
 ROWS_AT_ONCE = 2**16
-"""Rows whose pairs are counted at once: single precision counts so many exactly."""
+"""Rows whose pairs are counted at once: single precision is exact up to this count."""
 
 
 def chow_liu_tree(rows: NDArray) -> CodePrior:
@@ -39,12 +39,12 @@ def chow_liu_tree(rows: NDArray) -> CodePrior:
     array([0.498, 0.002, 0.498])
     """
     counts = pair_counts(rows)
-    # No edge may weigh 0, which would mean that there is none.
+    # A weight of 0 would mean that there is no edge.
     weight = -1.0 - mutual_information(counts)
     np.fill_diagonal(weight, 0.0)
     _, parent = breadth_first_order(minimum_spanning_tree(weight), 0, directed=False)
     every = np.arange(len(parent))
-    # The root is told by its own counts, equal for both values of the parent it does not have.
+    # The root has its own frequencies, repeated for both values of a parent that does not exist.
     branch = np.moveaxis(counts[:, :, np.maximum(parent, 0), every], 2, 0)
     branch[0] = np.diagonal(counts[:, :, 0, 0])
     smoothed = branch + SMOOTHING
@@ -53,7 +53,7 @@ def chow_liu_tree(rows: NDArray) -> CodePrior:
 
 
 def pair_counts(rows: NDArray) -> Array:
-    """In how many rows two columns have which values.
+    """Joint counts of the values of all pairs of columns.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def pair_counts(rows: NDArray) -> Array:
 
 
 def mutual_information(counts: Array) -> Array:
-    """Nats a row that two columns tell about each other, shape (n_features, n_features).
+    """Mutual information of all pairs of columns in nats, shape (n_features, n_features).
 
     Parameters
     ----------

@@ -77,9 +77,9 @@ def compare(
 ) -> None:
     """Run a comparison, print its tables and write its document.
 
-    Densities of binary sets have a document of their own. It is written beside the other one, as
-    density.md, where other data are compared too. So have rows told value after value (ordered.md)
-    if nothing else is compared, with all that the folder holds of them.
+    Densities of binary sets have their own document, density.md, which is written beside the other
+    one if other data are compared, too. Autoregressive models have their own document if nothing
+    else is compared; it shows all results of the folder.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def compare(
         Problems, "tracking", "imputation", "shapes", "tables", "autoregressive",
         "autoregressive-mnist", "density" for all binary sets or "density-NAME" for one of them.
     folder : Path
-        Where results, templates and figures are kept.
+        Folder of results, templates and figures.
     seeds : sequence of int
     document : Path, optional
         The Markdown file to write; by default comparison.md in the folder, or density.md.
@@ -95,15 +95,14 @@ def compare(
         Names of contestants, of imputers, of models of shapes, of tables or of binary sets; by
         default all.
     redo : sequence of str
-        The same, to be computed afresh.
+        The same, to be computed again.
     split : {"test", "validation"}, default="test"
     kept_only : bool, default=False
-        Compute nothing; tables, figures and document from what the folder holds.
+        Compute nothing; make tables, figures and document from the results in the folder.
     note : str
         A remark for the document on how its results came about.
     device : str, optional
-        Of torch, where rows told value after value are learnt from, such as "cuda"; other data
-        take none.
+        Device of torch, such as "cuda", for autoregressive models; other data do not use it.
     console : Console, optional
     """
     for name in names:
@@ -192,7 +191,7 @@ def compare(
             redo=redo,
             report=tell,
         )
-    # A folder may hold results of contestants that an earlier version had.
+    # A folder may hold results of contestants of an earlier version.
     results = [r for r in results if r.split == split and r.contestant in CONTESTANTS]
     sections = []
     for name in problems:
@@ -254,7 +253,7 @@ def compare(
 
 
 def _density_page(document: Path | None, folder: Path, *, alone: bool) -> Path:
-    """Where densities are written: in the document, or beside it if it is about other data too."""
+    """The document for densities: the given one, or another beside it if there are other data."""
     if alone:
         return document or folder / DENSITY_PAGE
     if document is not None and document.name == DENSITY_PAGE:
@@ -265,13 +264,13 @@ def _density_page(document: Path | None, folder: Path, *, alone: bool) -> Path:
 def _tell_ordered(
     problems: Sequence[OrderedProblem], folder: Path, console: Console
 ) -> list[OrderedResult]:
-    """Print what the folder holds on these problems, and return it."""
+    """Print the folder's results on these problems, and return them."""
     names = [problem.name for problem in problems]
     results = [r for r in load_ordered(folder) if r.problem in names]
     if not results:
         raise ValueError(f"{folder} holds no results for {', '.join(names)}")
     for title, found in by_problem(results).items():
-        console.print(terminal_table(f"{title}, value after value", *ordered_table(found)))
+        console.print(terminal_table(f"{title}, autoregressive", *ordered_table(found)))
         for sentence in ordered_findings(found):
             console.print(sentence, highlight=False)
     return results
@@ -280,8 +279,8 @@ def _tell_ordered(
 def _tell_densities(
     sets: Sequence[DensitySet], folder: Path, page: Path, note: str, console: Console
 ) -> None:
-    """Print what the folder holds on these sets, and write their document."""
-    # A folder may hold results of models that an earlier version had.
+    """Print the folder's results on these sets, and write their document."""
+    # A folder may hold results of models of an earlier version.
     results = [r for r in load_density(sets, folder) if r.model in DENSITY_MODELS]
     if not results:
         raise ValueError(f"{folder} holds no results for {', '.join(s.name for s in sets)}")

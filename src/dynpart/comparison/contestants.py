@@ -29,19 +29,19 @@ RECONSTRUCTING = "reconstructing"
 PATIENT = "patient"
 OUR_VARIANTS = (OURS, "greedy", THOROUGH, RECONSTRUCTING, PATIENT, "paper")
 N_STARTS = 8
-"""Searches for the code of a row, at least, where a contestant is encoded thoroughly."""
+"""Minimum number of searches per row for contestants with longer searches."""
 _RECONSTRUCTION = {"n_starts": N_STARTS, "criterion": "reconstruction"}
 AT_LEISURE: dict[str, dict[str, Any]] = {
     THOROUGH: {"n_starts": N_STARTS},
     RECONSTRUCTING: _RECONSTRUCTION,
     PATIENT: _RECONSTRUCTION | {"learning": Annealed(n_starts=N_STARTS, n_swaps=2)},
 }
-"""Arguments of our model where time does not matter, less and less."""
+"""Arguments of our model with longer searches, by contestant."""
 
 
 @dataclass(frozen=True)
 class Contestant:
-    """A model and what has to be said about it.
+    """A model and its properties.
 
     Attributes
     ----------
@@ -51,15 +51,15 @@ class Contestant:
     gray : bool
         Whether it can learn from gray rows.
     max_rows : int or None
-        Training rows it gets at most, where it is too slow for more.
-    told : bool
-        Whether the partition is given to it.
+        Maximum number of training rows, for slow models.
+    partition_given : bool
+        Whether it gets the true partition.
     natural : bool
         Whether its own codes differ from those with a limited number of active units.
     needs : str or None
-        A package it cannot run without.
+        A package that it requires.
     compiled : bool
-        Whether a first call compiles, which is not to be timed.
+        Whether its first call compiles, which is not timed.
     """
 
     name: str
@@ -67,14 +67,14 @@ class Contestant:
     make: Callable[[Problem, int], Baseline]
     gray: bool = True
     max_rows: int | None = None
-    told: bool = False
+    partition_given: bool = False
     natural: bool = False
     needs: str | None = None
     compiled: bool = False
 
 
 def our_settings(problem: Problem) -> dict[str, Any]:
-    """Arguments of our model that a problem calls for; everything else is the default."""
+    """Arguments of our model for a problem; all others have their defaults."""
     settings: dict[str, Any] = {"max_iter": problem.max_iter}
     if problem.exactly:
         settings["n_active"] = problem.n_active
@@ -89,7 +89,7 @@ def ours(name: str, title: str, **changes: Any) -> Contestant:
     def make(problem: Problem, seed: int) -> Baseline:
         settings = our_settings(problem) | changes
         if "n_starts" in settings:
-            # Small rows get more searches by default, and never fewer when time does not matter.
+            # Small rows have more searches by default; longer searches never use fewer.
             shape = problem.n_components, problem.train.shape[1]
             settings["n_starts"] = max(settings["n_starts"], affordable_starts(*shape))
         return DynamicPartition(problem.n_components, settings=settings, random_state=seed)
@@ -111,7 +111,7 @@ def _composed(rule: str, title: str) -> Contestant:
 
 
 def _batch(problem: Problem) -> int:
-    """Rows per iteration: few on small synthetic data, where noise helps to leave bad optima."""
+    """Rows per iteration: few on small synthetic data, where noise helps to leave local optima."""
     return 2000 if len(problem.train) > 2000 else max(100, len(problem.train) // 5)
 
 
@@ -196,7 +196,7 @@ _ALL = (
     _composed("max", "maximal causes"),
     _composed("max-min", "max-min rule"),
     _composed("equal", "equal mixture"),
-    Contestant("partition", "fixed partition", _partition, told=True),
+    Contestant("partition", "fixed partition", _partition, partition_given=True),
     Contestant("mixture", "mixture", lambda p, seed: Mixture(p.n_components, random_state=seed)),
     Contestant(
         "k-means", "k-means", lambda p, seed: KMeansCodes(p.n_components, random_state=seed)
@@ -208,7 +208,7 @@ _ALL = (
             p.n_components, max_active=p.n_active, random_state=seed
         ),
     ),
-    Contestant("quantisation", "product quantisation", _product_quantisation, told=True),
+    Contestant("quantisation", "product quantisation", _product_quantisation, partition_given=True),
 )
 
 CONTESTANTS: Mapping[str, Contestant] = {contestant.name: contestant for contestant in _ALL}

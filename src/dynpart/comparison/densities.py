@@ -1,4 +1,4 @@
-"""Tables of mixed columns, and methods that say how probable a row is. Knows `gaps`."""
+"""Tables of mixed columns, and density estimators for them. Knows `gaps`."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Array = NDArray[np.float64]
 N_STARTS = 10
 """Starts of StepMix, of which the likeliest is kept."""
 TOLERANCE = 1e-5
-"""Gain in mean nats per row at which StepMix stops; with its default a start can take minutes."""
+"""Tolerance in mean nats per row at which StepMix stops; its default can take minutes."""
 MOST_ITERATIONS = 200
 PSEUDO_ROWS = 1.0
-"""Rows that a smoothed class is given on top of its own."""
+"""Pseudo-rows that are added to a smoothed class."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +36,7 @@ class MixedTable:
         Float64: indices of levels or numbers, NaN where the table has gaps.
     names : tuple of str
     levels : tuple
-        Of each column the names of its levels, None for a column of numbers.
+        Names of the levels of each column, None for a column of numbers.
     """
 
     name: str
@@ -47,7 +47,7 @@ class MixedTable:
 
 
 def mixed_table(name: str, title: str, columns: Mapping[str, list[str]]) -> MixedTable:
-    """Columns of text as indices of levels, or as numbers where they have many values.
+    """Columns of text as indices of levels, or as numbers if they have many values.
 
     Parameters
     ----------
@@ -87,18 +87,18 @@ def load_mixed_table(name: str) -> MixedTable:
 
 @dataclass(frozen=True)
 class DensityMethod:
-    """A method that learns from rows and says how probable others are.
+    """A density estimator, learnt from some rows and scored on others.
 
     Attributes
     ----------
     name, title : str
     score : callable
         Takes the table, training rows, test rows, the number of experts or classes and the seed,
-        and returns scores: "nats" a test row, which may be no finite number, and others.
+        and returns scores: "nats" per test row, which may not be finite, and others.
     alone : bool
-        Whether it has one expert whatever the number.
+        Whether it always has one expert.
     needs : str
-        A package that has to be installed.
+        A package that it requires.
     """
 
     name: str
@@ -109,7 +109,7 @@ class DensityMethod:
 
     @property
     def installed(self) -> bool:
-        """Whether the package it needs is there."""
+        """Whether the required package is installed."""
         return not self.needs or find_spec(self.needs) is not None
 
 
@@ -157,7 +157,7 @@ def _stepmix(
 def _smoothed_stepmix(
     table: MixedTable, train: Array, test: Array, n_classes: int, seed: int
 ) -> dict[str, float]:
-    """Latent classes that have seen `PSEUDO_ROWS` more rows, as frequent as in the whole table."""
+    """Latent classes with `PSEUDO_ROWS` rows of the overall level frequencies added to each."""
     model, order = _learnt_classes(table, train, n_classes, seed)
     parameters = model.get_parameters()
     sizes = len(train) * np.asarray(parameters["weights"])[:, None]
@@ -206,7 +206,7 @@ def _learnt_classes(
     if real:
         measurement["numbers"] = {"model": "gaussian_diag_nan", "n_columns": len(real)}
     order = categorical + real
-    # Starts are taken one by one: among many, StepMix may keep one that has come to NaN.
+    # Starts are run one by one: of several, StepMix may keep one that ended with NaN.
     starts = [
         StepMix(
             n_classes,

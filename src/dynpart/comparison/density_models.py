@@ -1,4 +1,4 @@
-"""Models that say how probable binary rows are, ours among them. Each learns and is scored here."""
+"""Density models of binary rows, ours and others: fit and score of each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OURS_CHOSEN, OURS_GIVEN = "dynamic-auto", "dynamic-30"
 N_EXPERTS = 30
 MIXTURE_SIZES = (10, 30, 100)
 MIXTURE_SMOOTHING = (0.5, 2.0, 8.0, 32.0)
-"""Rows of the average of all that are added to each component."""
+"""Candidate numbers of rows of the overall average added to each component."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class DensityModel:
     name, title : str
     score : callable
         Takes the rows of a set and a seed, learns, and returns scores: "nats", mean log P(x) of
-        the test rows, and what else there is to tell.
+        the test rows, and others.
     seeded : bool
         Whether its result depends on the seed.
     """
@@ -58,7 +58,7 @@ def _mean_log_prob(distribution: CodePrior, rows: NDArray[np.uint8]) -> float:
 
 
 def _mixture(rows: BinaryRows, seed: int) -> dict[str, float]:
-    """The mixture under which validation rows are likeliest: of several sizes, then smoothings."""
+    """The mixture with the best validation likelihood: first over sizes, then over smoothings."""
     tried: dict[tuple[int, float], tuple[float, Mixture]] = {}
 
     def score(size: int, smoothing: float) -> float:
@@ -68,7 +68,7 @@ def _mixture(rows: BinaryRows, seed: int) -> dict[str, float]:
             tried[size, smoothing] = found, model
         return tried[size, smoothing][0]
 
-    # No start can have more components than there are rows to begin them with.
+    # A start needs one row per component.
     sizes = sorted({min(size, len(rows.train)) for size in MIXTURE_SIZES})
     size = max(sizes, key=lambda size: score(size, MIXTURE_SMOOTHING[1]))
     smoothing = max(MIXTURE_SMOOTHING, key=lambda smoothing: score(size, smoothing))

@@ -102,7 +102,7 @@ These explanations follow from the form of the models. None of them was measured
 def density_tables(
     results: Sequence[DensityResult],
 ) -> list[tuple[str, list[str], list[list[str]]]]:
-    """Tables with a line per set: nats, what they rest on in our models, sizes, and seconds.
+    """Tables with a line per set: nats, details of our models, sizes, and seconds.
 
     Parameters
     ----------
@@ -156,7 +156,7 @@ def _cells(
 
 
 def density_findings(results: Sequence[DensityResult]) -> list[str]:
-    """Plain sentences: on how many sets ours is ahead of each rival, where it is behind, how far.
+    """Findings in sentences: sets on which ours is ahead of each model, or behind, and by how much.
 
     Numbers are compared as the table shows them, to two decimals.
 
@@ -200,7 +200,7 @@ def density_findings(results: Sequence[DensityResult]) -> list[str]:
 
 
 def _largest_mixtures(results: Sequence[DensityResult]) -> list[str]:
-    """Titles of sets on which, with some seed, no larger mixture than the chosen one was tried."""
+    """Titles of sets on which some seed chose the largest mixture that was tried."""
     return [
         DENSITY_SETS[name].title
         for name, found in density_by_set(results).items()
@@ -215,7 +215,7 @@ def _against(
     mine: dict[str, float],
     theirs: dict[str, float],
 ) -> str:
-    """A sentence on one rival; gaps are in nats, positive where ours is ahead."""
+    """A sentence on one other model; differences are in nats, positive where ours is ahead."""
     rounded = {name: round(gap, 2) for name, gap in gaps.items()}
     ahead = sum(gap > 0 for gap in rounded.values())
     level = sum(gap == 0 for gap in rounded.values())
@@ -240,7 +240,7 @@ def write_density_document(path: Path, results: Sequence[DensityResult], note: s
         The Markdown file.
     results : sequence of DensityResult
     note : str
-        A remark on how these results came about.
+        A remark on these results.
     """
     parts = [INTRODUCTION, _how_to_repeat(results)]
     parts += [f"**Note on these results.** {note}\n"] if note else []

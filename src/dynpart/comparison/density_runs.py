@@ -1,4 +1,4 @@
-"""Models of densities run on binary sets: a file of results per set, and nothing done twice."""
+"""Runs of density models on binary sets, with one file of results per set for reuse."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from dynpart.comparison.density_sets import BinaryRows, DensitySet, load_density
 
 @dataclass(frozen=True)
 class DensityResult:
-    """What one model made of one set with one seed.
+    """Result of one model on one set with one seed.
 
     Attributes
     ----------
     data, model : str
         Names of the set and of the model.
     seed : int
-        0 where results do not depend on it.
+        0 if results do not depend on it.
     n_features, n_train, n_valid, n_test : int
         Columns of the set, and rows of its splits.
     seconds : float
-        To learn, to choose a size where that is done, and to score.
+        Time to learn, to choose a size if the model does, and to score.
     scores : dict of str to float
         "nats": mean log P(x) of the test rows. A mixture has "components" and "smoothing"; ours
         has "code_nats", mean log P(x given h) + log P(h), "experts" and "active".
@@ -64,16 +64,16 @@ def run_density(
         One that does not depend on the seed is run once.
     seeds : sequence of int
     folder : Path
-        Where results are kept, in a file per set; made if it is not there.
+        Folder of results, with a file per set; created if needed.
     redo : sequence of str
-        Models whose kept results, of these sets and seeds, are computed afresh.
+        Models whose kept results, of these sets and seeds, are computed again.
     report : callable, default=print
-        Told a line about each run.
+        Called with a line about each run.
 
     Raises
     ------
     FileNotFoundError
-        Before anything is computed, if the file of a set is not there.
+        Before any computation, if the file of a set is missing.
     """
     wanted = [(model, seed) for model in models for seed in (seeds if model.seeded else [0])]
     again = {(model.name, seed) for model, seed in wanted if model.name in redo}
@@ -82,7 +82,7 @@ def run_density(
         kept = {(r.model, r.seed) for r in load_density([entry], folder)} - again
         to_do[entry] = [(model, seed) for model, seed in wanted if (model.name, seed) not in kept]
         if to_do[entry]:
-            entry.find()  # what is missing is told now, not after hours
+            entry.find()  # report missing files before the long runs
     folder.mkdir(parents=True, exist_ok=True)
     for entry, runs in to_do.items():
         if not runs:
@@ -98,7 +98,7 @@ def run_density(
 
 
 def load_density(sets: Sequence[DensitySet], folder: Path) -> list[DensityResult]:
-    """Results of these sets that the folder holds, in the order in which they came about."""
+    """The folder's results of these sets, in the order in which they were computed."""
     found = []
     for entry in sets:
         path = file_of(entry, folder)
@@ -108,7 +108,7 @@ def load_density(sets: Sequence[DensitySet], folder: Path) -> list[DensityResult
 
 
 def file_of(entry: DensitySet, folder: Path) -> Path:
-    """Where the results of a set are kept."""
+    """The file of results of a set."""
     return folder / f"density-{entry.name}.json"
 
 
@@ -130,7 +130,7 @@ def score_model(
 
 
 def _save(entry: DensitySet, folder: Path, result: DensityResult) -> None:
-    """Put a result beside those that are kept, in place of an earlier one of the same run."""
+    """Add a result to the file; it replaces an earlier result of the same run."""
     run = result.model, result.seed
     others = [r for r in load_density([entry], folder) if (r.model, r.seed) != run]
     with atomic_write(file_of(entry, folder)) as file:

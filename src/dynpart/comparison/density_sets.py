@@ -1,4 +1,4 @@
-"""Binary sets on which models of densities are measured, with published figures. Knows `gaps`."""
+"""Binary data sets for density models, with published results. Knows `gaps`."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ SPLITS = ("train", "valid", "test")
 
 @dataclass(frozen=True)
 class DensitySet:
-    """A set of binary rows that is published with its splits.
+    """A published set of binary rows with fixed splits.
 
     Attributes
     ----------
     name : str
-        That of its file, debd/NAME.npz in the folder named by DYNPART_DATA.
+        Name of its file, debd/NAME.npz in the folder named by DYNPART_DATA.
     title : str
     published : float
         Mean log P(x) of the test rows in nats, published for hidden Chow-Liu trees.
@@ -67,9 +67,9 @@ def load_density_set(entry: DensitySet) -> BinaryRows:
     Raises
     ------
     FileNotFoundError
-        If the folder named by DYNPART_DATA does not hold the file.
+        If the file is not in the folder named by DYNPART_DATA.
     ValueError
-        If the file holds something else than three tables of zeros and ones.
+        If the file does not hold three tables of zeros and ones.
     """
     path = entry.find()
     stored = read_npz(path, SPLITS)
@@ -103,11 +103,11 @@ DENSITY_SETS = {
     )
 }
 DENSITY_NAMES = (DENSITY, *(f"{DENSITY}-{name}" for name in DENSITY_SETS))
-"""What ``--data`` calls them: all sets together, and each of them."""
+"""Names for ``--data``: all sets together, and each of them."""
 
 
 def chosen_sets(names: Sequence[str]) -> list[DensitySet]:
-    """Sets that names of data ask for.
+    """The sets selected by names of data.
 
     Examples
     --------

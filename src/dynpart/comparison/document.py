@@ -19,8 +19,8 @@ from dynpart.comparison.ordered import OrderedResult
 from dynpart.comparison.ordered_report import ordered_section
 from dynpart.comparison.problems import Problem
 from dynpart.comparison.report import (
+    GIVEN,
     REAL,
-    TOLD,
     Row,
     findings,
     imputation_findings,
@@ -38,7 +38,7 @@ from dynpart.comparison.unseen_report import unseen_by_table, unseen_findings, u
 from dynpart.families import SURE
 from dynpart.markdown import wrapped
 
-INTRODUCTION = f"""# Against everything the paper names
+INTRODUCTION = f"""# Comparison with other models
 
 This page compares dynpart with the models that the paper names: reconstruction, code length,
 factors found, imputation and densities. It is written by `dynpart compare`. Numbers are means over
@@ -68,8 +68,8 @@ reconstruction, for which opinions are limited to {SURE:.0%} (`criterion="recons
   have one. Pairs: the template is within 0.1 on the pair and within 0.2 of 1/2 elsewhere. Bars:
   the pixels that one of our experts ever owns are exactly the bar; for models without owners, some
   threshold must cut the bar out of the template.
-- **told**: information of the best single unit about a factor (share of its entropy), mean over
-  factors; **selective**: share of a unit's information that belongs to its best factor.
+- **best unit**: information of the best single unit about a factor (share of its entropy), mean
+  over factors; **selective**: share of a unit's information that belongs to its best factor.
 - **accuracy**: logistic regression on the codes of up to {MOST_CODED_ROWS:,} training rows.
 - **stability**: correlation of matched templates between seeds.
 - Times are wall-clock seconds of one process and depend on the machine; compare only their orders
@@ -84,7 +84,7 @@ held-back training rows. Autoencoders have one hidden layer of sigmoid units and
 real-valued dictionary is scikit-learn's, with its penalty tuned to the target number of atoms and
 rows encoded by orthogonal matching pursuit.
 
-{REAL} real-valued codes, which carry more information per unit than binary ones. {TOLD} the
+{REAL} real-valued codes, which carry more information per unit than binary ones. {GIVEN} the
 partition is given (runs of neighbouring variables, which on pairs are the true pairs; a grid on
 images for the fixed partition).
 """
@@ -160,11 +160,11 @@ def write_document(
     path : Path
         The Markdown file.
     folder : Path
-        Where results and templates are kept and figures are written.
+        Folder of results, templates and figures.
     sections : sequence of (Problem, sequence of Row)
     tracking : sequence of TrackingResult
     note : str
-        A remark on how these results came about.
+        A remark on these results.
     imputation : sequence of ImputationResult
     shapes : sequence of ShapeResult
     unseen : sequence of UnseenResult
@@ -206,7 +206,7 @@ def draw(folder: Path, problem: Problem, rows: Sequence[Row]) -> list[Path]:
     templates: dict[str, NDArray] = {}
     for first in firsts:
         values = load_templates(folder, first)
-        # Models that differ in their codes alone have the same templates.
+        # Models that differ only in their codes have the same templates.
         if not any(np.array_equal(values, others) for others in templates.values()):
             templates[_title(first)] = values
     paths.append(folder / f"{problem.name}-templates.png")

@@ -19,9 +19,9 @@ Mask = NDArray[np.bool_]
 
 SHARES = (0.1, 0.4)
 HELD_BACK = 0.05
-"""Share of the remaining cells that are hidden too, to measure how sure a method may be."""
+"""Share of the remaining cells that are also hidden, to calibrate the certainty of a method."""
 MOST_CATEGORIES = 6
-"""Columns of numbers with at most so many different values are categories."""
+"""Columns of numbers with at most this many different values are categories."""
 ROWS_SEED = 0
 
 
@@ -53,14 +53,14 @@ class GapTable:
 
 @dataclass(frozen=True, eq=False)
 class Hidden:
-    """A table with gaps, and what is known only to the judge.
+    """A table with hidden cells, and the masks for scoring.
 
     Attributes
     ----------
     given : ndarray of shape (n_rows, n_features)
         The table with NaN in all gaps.
     scored, held_back : ndarray of shape (n_rows, n_features)
-        Hidden cells that are scored, and those that tell how sure a method may be.
+        Hidden cells that are scored, and hidden cells for calibration.
     """
 
     given: Array
@@ -106,7 +106,7 @@ def load_gap_table(name: str) -> GapTable:
     Raises
     ------
     FileNotFoundError
-        If its file is neither in the folder named by DYNPART_DATA nor can be downloaded.
+        If its file is not in the folder named by DYNPART_DATA and cannot be downloaded.
 
     Examples
     --------
@@ -166,7 +166,7 @@ def read_columns(name: str, leave_out: str | None = None) -> dict[str, list[str]
 
 
 def in_folder(file: Path) -> Path:
-    """A file of the folder named by DYNPART_DATA, or an error that says what is wanted there."""
+    """A file in the folder named by DYNPART_DATA, or an error that names the missing file."""
     path = Path(os.environ.get("DYNPART_DATA", ".")) / file
     if not path.is_file():
         raise FileNotFoundError(f"put {file.as_posix()} into the folder named by DYNPART_DATA")

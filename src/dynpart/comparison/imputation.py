@@ -1,4 +1,4 @@
-"""Hidden cells: every imputer fills every table at every share with every seed; scores are kept."""
+"""Hidden cells: runs of all imputers on all tables, shares and seeds; scores are kept."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FILE = "imputation.json"
 
 @dataclass(frozen=True)
 class ImputationResult:
-    """What one imputer achieved on one table with one share of its cells hidden.
+    """Result of one imputer on one table with one share of its cells hidden.
 
     Attributes
     ----------
@@ -31,7 +31,7 @@ class ImputationResult:
     n_rows, n_features, n_experts, n_scored : int
         Size of the table and of the model, and number of hidden cells that are scored.
     seconds : float
-        To learn and to fill.
+        Time to learn and to fill.
     scores : dict
         See :func:`dynpart.comparison.scores.imputation_scores`.
     """
@@ -50,12 +50,12 @@ class ImputationResult:
 
     @property
     def key(self) -> tuple[str, str, float, int]:
-        """What tells a run from every other."""
+        """Unique key of the run."""
         return self.table, self.imputer, self.share, self.seed
 
 
 def impute_one(table: GapTable, imputer: Imputer, share: float, seed: int) -> ImputationResult:
-    """Hide cells of a table, have them filled, and score what comes back.
+    """Hide cells of a table, impute them, and score the result.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def impute_one(table: GapTable, imputer: Imputer, share: float, seed: int) -> Im
     imputer : Imputer
     share : float
     seed : int
-        Of the hidden cells and of the imputer.
+        Seed of the hidden cells and of the imputer.
 
     Returns
     -------
@@ -71,7 +71,7 @@ def impute_one(table: GapTable, imputer: Imputer, share: float, seed: int) -> Im
     """
     hidden = hide(table, share, seed)
     with warnings.catch_warnings():
-        # A method that has not converged shows in its scores.
+        # Warnings are not needed: a method that has not converged has bad scores.
         warnings.simplefilter("ignore", ConvergenceWarning)
         began = time.perf_counter()
         filling = imputer.fill(hidden.given, table, seed)
@@ -113,20 +113,20 @@ def run_imputation(
     Parameters
     ----------
     names : iterable of str
-        Tables. One whose file cannot be found is left out.
+        Tables. Tables without their file are left out.
     imputers : sequence of Imputer
     seeds : sequence of int
     folder : Path
-        Where results are kept; made if it is not there.
+        Folder of results; created if needed.
     redo : sequence of str
-        Imputers whose kept results are computed afresh.
+        Imputers whose kept results are computed again.
     report : callable, default=print
-        Told a line about each run.
+        Called with a line about each run.
 
     Returns
     -------
     list of ImputationResult
-        Everything in the folder.
+        All results in the folder.
     """
     folder.mkdir(parents=True, exist_ok=True)
     kept = {r.key: r for r in load_imputations(folder)}
@@ -160,7 +160,7 @@ def load_imputations(folder: Path) -> list[ImputationResult]:
 
 
 def _warm_up(table: GapTable, imputer: Imputer) -> None:
-    """Let everything be compiled on a few rows, so that times are times of work."""
+    """Compile all kernels on a few rows, so that times exclude compilation."""
     few = replace(table, values=table.values[:40], n_experts=4)
     impute_one(few, imputer, SHARES[0], 0)
 

@@ -1,4 +1,4 @@
-"""Imputers: the ways of filling gaps that are compared, each set up for a table."""
+"""Imputers: the compared methods of imputation, each set up for a table."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dynpart.estimator import DynamicPartitionModel
 Array = NDArray[np.float64]
 
 WIDE = 64
-"""Columns from which on the iterative imputer regresses on a few columns instead of all."""
+"""With more columns, the iterative imputer regresses on a few columns instead of all."""
 N_NEAREST = 20
 SURE = 1e-3
 SMALLEST_VARIANCE = 0.05
@@ -28,7 +28,7 @@ SMALLEST_VARIANCE = 0.05
 
 @dataclass(frozen=True)
 class Filling:
-    """What a method makes of a table with gaps.
+    """Result of a method on a table with gaps.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class Filling:
 
 @dataclass(frozen=True)
 class Imputer:
-    """A way of filling gaps.
+    """A method of imputation.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class Imputer:
     fill : callable
         (given, table, seed) -> Filling, where `given` has NaN in its gaps.
     compiled : bool
-        Whether a first call compiles, which is not to be timed.
+        Whether its first call compiles, which is not timed.
     """
 
     name: str
@@ -68,7 +68,7 @@ def _ours(given: Array, table: GapTable, seed: int) -> Filling:
 
 
 def _point(filled: Array) -> Filling:
-    """The filling of a method whose values are all it says."""
+    """The result of a method that returns values only."""
     return Filling(filled, lambda: filled)
 
 
@@ -101,7 +101,7 @@ def mixture_fill(
     Parameters
     ----------
     given : ndarray of shape (n_rows, n_features)
-        NaN in gaps, which say nothing.
+        NaN in gaps, which are ignored.
     binary : ndarray of shape (n_features,)
     n_components : int
     seed : int

@@ -1,4 +1,4 @@
-"""Rows told value after value: ours beside networks that do nothing else, on the same rows."""
+"""Autoregressive models: ours and autoregressive networks on the same rows."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ Array = NDArray[np.float64]
 
 FILE = "ordered.json"
 N_LINES, N_COLUMNS = 4, 12
-"""Samples of a picture."""
+"""Number of samples in a picture."""
 LEAST_CHANCE = 1e-4
-"""Probabilities of the mixture are kept this far from 0 and 1, as ours are."""
+"""Minimum distance of the mixture's probabilities from 0 and 1, as in our model."""
 
 
 class RowModel(Protocol):
-    """What a model of rows can do."""
+    """Interface of a model of rows."""
 
     def scores(self, X: NDArray) -> dict[str, float]:
-        """Mean nats of rows, as "nats" and where there are more, by their names."""
+        """Mean nats of rows as "nats", and further scores by name."""
 
     def sample(self, n_samples: int) -> NDArray:
         """New rows of zeros and ones."""
@@ -43,7 +43,7 @@ class RowModel(Protocol):
 
 @dataclass(frozen=True)
 class OrderedProblem:
-    """Binary rows, and how large models of them are."""
+    """Binary rows, and the size of the models."""
 
     name: str
     title: str
@@ -96,7 +96,7 @@ class _Mixture:
 
 
 Learn = Callable[[OrderedProblem, ImageDataset, int, str | None], RowModel]
-"""From a problem, its rows, a seed and a device of torch to a model."""
+"""Function from a problem, its rows, a seed and a device of torch to a model."""
 
 
 def _ours(**settings: Any) -> Learn:
@@ -165,16 +165,16 @@ ORDERED_PROBLEMS = {
 
 @dataclass(frozen=True)
 class OrderedResult:
-    """What one model achieved with one seed, on the test rows.
+    """Result of one model with one seed, on the test rows.
 
     Attributes
     ----------
     problem, contestant, title : str
     seed : int
     scores : dict of str to float
-        "nats" a row, and what else the model tells.
+        "nats" per row, and further scores of the model.
     seconds : float
-        To learn.
+        Time to learn.
     """
 
     problem: str
@@ -195,7 +195,7 @@ def run_ordered(
     device: str | None = None,
     report: Callable[[str], None] = print,
 ) -> list[OrderedResult]:
-    """Learn and measure what the folder does not hold yet; draw the first seed's samples.
+    """Fit and score what is not in the folder yet; draw the first seed's samples.
 
     Parameters
     ----------
@@ -204,16 +204,16 @@ def run_ordered(
     seeds : sequence of int
     folder : Path
     redo : sequence of str
-        Contestants to compute afresh.
+        Contestants to compute again.
     device : str, optional
-        Of torch, for our models and the networks, such as "cuda".
+        Device of torch, for our models and the networks, such as "cuda".
     report : callable
-        Told of each result.
+        Called with a line about each result.
 
     Returns
     -------
     list of OrderedResult
-        All that the folder holds.
+        All results in the folder.
     """
     kept = {
         (r.problem, r.contestant, r.seed): r
@@ -254,7 +254,7 @@ def run_ordered(
 
 
 def load_ordered(folder: Path) -> list[OrderedResult]:
-    """Results that the folder holds."""
+    """All results in the folder."""
     path = folder / FILE
     return [OrderedResult(**each) for each in json.loads(path.read_text())] if path.exists() else []
 

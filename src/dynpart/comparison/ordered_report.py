@@ -41,11 +41,11 @@ def ordered_table(results: Sequence[OrderedResult]) -> tuple[list[str], list[lis
     for name in dict.fromkeys(r.contestant for r in results):
         chosen = [r for r in results if r.contestant == name]
 
-        def told(score: str, form: Column, chosen: Sequence[OrderedResult] = chosen) -> str:
+        def text(score: str, form: Column, chosen: Sequence[OrderedResult] = chosen) -> str:
             return cell([r.scores[score] for r in chosen if score in r.scores], form)
 
         times = cell([r.seconds for r in chosen], seconds)
-        scores = told("nats", nats), told("nearby", nats), told("active", active)
+        scores = text("nats", nats), text("nearby", nats), text("active", active)
         lines.append([chosen[0].title, *scores, times])
     return headings, lines
 
@@ -63,9 +63,9 @@ def ordered_section(
     results: Sequence[OrderedResult], link: Callable[[Path], str], folder: Path
 ) -> str:
     """The section of the document."""
-    text = ["## Value after value\n", INTRODUCTION]
+    text = ["## Autoregressive models\n", INTRODUCTION]
     for title, found in by_problem(results).items():
-        text += [f"### {title}, value after value\n", *_of_problem(found, link, folder)]
+        text += [f"### {title}, autoregressive\n", *_of_problem(found, link, folder)]
     return "\n".join(text)
 
 
@@ -88,7 +88,7 @@ def _of_problem(
 
 
 def ordered_findings(results: Sequence[OrderedResult]) -> list[str]:
-    """What the results of one problem say, in sentences."""
+    """Findings on one problem, in sentences."""
     best = {}
     for name in dict.fromkeys(r.contestant for r in results):
         chosen = [r for r in results if r.contestant == name]
@@ -122,16 +122,16 @@ def write_ordered_document(
     path : Path
         The Markdown file.
     folder : Path
-        Where figures are.
+        Folder of figures.
     results : sequence of OrderedResult
     note : str
-        A remark on how the results came about.
+        A remark on the results.
     """
 
     def link(figure: Path) -> str:
         return os.path.relpath(figure, path.parent).replace(os.sep, "/")
 
-    text = ["# Rows told value after value\n", "Written by `dynpart compare`; do not edit.\n"]
+    text = ["# Autoregressive models\n", "Written by `dynpart compare`; do not edit.\n"]
     text += [INTRODUCTION]
     if note:
         text.append(f"**Note on these results.** {note}\n")

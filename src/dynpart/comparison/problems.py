@@ -26,15 +26,15 @@ class Problem:
     ----------
     name, title : str
     train, score : ndarray of shape (n_rows, n_features)
-        Rows to learn from, and rows to be scored on (test or validation).
+        Rows for learning, and rows for scoring (test or validation).
     split : {"test", "validation"}
     n_components : int
         Units of every model.
     n_active : int
-        Number of active units that codes are compared at.
+        Number of active units at which codes are compared.
     capped : bool
-        Whether `n_active` is the most a row may use; else it is what those models get that must
-        be told a number, and the others decide for themselves.
+        Whether `n_active` is the maximum for every row. If not, it is given only to models that
+        need a number.
     exactly : bool
         Whether our model uses exactly `n_active`.
     max_iter : int
@@ -43,7 +43,7 @@ class Problem:
         Limits on active units for the rate-distortion curve.
     image_shape : tuple of int or None
     truth : {"pairs", "bars"} or None
-        Which factors are known.
+        The known factors.
     train_labels, score_labels : ndarray or None
     """
 
@@ -70,7 +70,7 @@ class Problem:
 
     @property
     def factors(self) -> NDArray | None:
-        """True factors of the scored rows, (n_rows, n_factors), where they are known."""
+        """True factors of the scored rows, (n_rows, n_factors), or None."""
         if self.truth == "pairs":
             return self.score[:, ::2]
         if self.truth == "bars":
@@ -99,8 +99,7 @@ def load_problem(name: str, seed: int = 0, split: str = "test") -> Problem:
     seed : int, default=0
         Seed of synthetic data; published data are the same for every seed.
     split : {"test", "validation"}, default="test"
-        "validation" holds back a part of the training rows for scoring and never looks at the
-        test rows: for tuning.
+        "validation" scores on held-back training rows and does not use the test rows: for tuning.
 
     Returns
     -------
@@ -195,7 +194,7 @@ def _labels(data: ImageDataset, rows: slice) -> NDArray | None:
 
 
 def _from_folder(file: str, array: str, title: str, *, binary: bool) -> Callable[[], ImageDataset]:
-    """An array of a file in the user's folder, four fifths of its rows drawn for training."""
+    """An array of a file in the user's folder; a random 80% of its rows are for training."""
 
     def load() -> ImageDataset:
         path = Path(os.environ.get("DYNPART_DATA", ".")) / file

@@ -28,11 +28,11 @@ from dynpart.comparison.shapes import HALVES, ShapeResult
 from dynpart.comparison.tracking import TrackingResult
 
 PUBLISHED_MNIST_NATS = {"mixture of 100": -142.63, "mixture of 500": -137.64}
-REAL, TOLD = "ʳ", "ᵗ"
+REAL, GIVEN = "ʳ", "ᵗ"
 ONLY_IN_DOCUMENT = {
     "log P(x given h)",
     "factors found",
-    "told",
+    "best unit",
     "selective",
     "own active",
     "own error %",
@@ -46,7 +46,7 @@ ONLY_IN_DOCUMENT = {
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the table: heading, score, how to write it, and which end is better."""
+    """A column of the table: heading, score, format, and whether high or low is better."""
 
     heading: str
     score: str
@@ -61,7 +61,7 @@ COLUMNS = (
     Column("code bits", "code_bits", ".1f"),
     Column("factors found", "found", ".1f"),
     Column("all found", "found_all", ".0f", 100.0),
-    Column("told", "told", ".2f"),
+    Column("best unit", "told", ".2f"),
     Column("selective", "selective", ".2f"),
     Column("accuracy %", "accuracy", ".1f", 100.0),
     Column("own active", "natural_active", ".1f"),
@@ -79,11 +79,11 @@ class Row:
 
     @property
     def title(self) -> str:
-        """Its name with marks: real-valued codes, told the partition."""
+        """Its name with marks: real-valued codes, partition given."""
         entry = CONTESTANTS.get(self.contestant)
         title = entry.title if entry else self.contestant
         marks = "" if self.results[0].binary_codes else REAL
-        return title + marks + (TOLD if entry and entry.told else "")
+        return title + marks + (GIVEN if entry and entry.partition_given else "")
 
     def values(self, score: str) -> list[float]:
         """The score of every seed that has it."""
@@ -103,7 +103,7 @@ def rows_of(problem: str, results: Sequence[Result], folder: Path | None = None)
     problem : str
     results : sequence of Result
     folder : Path, optional
-        Where templates are kept; without it stability is unknown.
+        Folder of templates; without it stability is not computed.
 
     Returns
     -------
@@ -202,7 +202,7 @@ def _seeds(seeds: Sequence[int]) -> str:
 
 
 def terminal_table(title: str, headings: Sequence[str], lines: Sequence[Sequence[str]]) -> Table:
-    """The same for the terminal, without the columns that only the document has room for."""
+    """The same for the terminal, without columns that are shown in the document only."""
     shown = [i for i, heading in enumerate(headings) if heading not in ONLY_IN_DOCUMENT]
     table = Table(title=title, title_justify="left", box=SIMPLE, pad_edge=False)
     for i in shown:
@@ -227,7 +227,7 @@ ENCODED = {
 
 
 def findings(problem: Problem, rows: Sequence[Row]) -> list[str]:
-    """Plain sentences: the models ahead of ours with binary codes, and in what.
+    """Findings in sentences: models with binary codes that are ahead of ours, and in which score.
 
     Parameters
     ----------
@@ -387,7 +387,7 @@ def imputation_table(results: Sequence[ImputationResult]) -> tuple[list[str], li
 
 
 def imputation_findings(results: Sequence[ImputationResult]) -> list[str]:
-    """Plain sentences on one table: which methods are ahead of ours, and in what.
+    """Findings on one table in sentences: methods that are ahead of ours, and in which score.
 
     Parameters
     ----------

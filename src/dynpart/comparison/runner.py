@@ -1,7 +1,7 @@
 """The runner: fits every contestant on every problem with every seed, and keeps the scores.
 
-Results are kept in a folder (`results.json`, and templates beside it), so a run can be continued:
-what is there already is not computed again.
+Results are kept in a folder (`results.json`, and templates beside it). A run computes only results
+that are not in the folder yet.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ LN2 = float(np.log(2))
 
 @dataclass(frozen=True)
 class Result:
-    """What one contestant achieved on one problem with one seed.
+    """Result of one contestant on one problem with one seed.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class Result:
 
     @property
     def key(self) -> tuple[str, str, int, str]:
-        """What tells a run from every other."""
+        """Unique key of the run."""
         return self.problem, self.contestant, self.seed, self.split
 
 
@@ -101,7 +101,7 @@ def run_one(
     """
     problem = problem.first_rows(contestant.max_rows)
     with warnings.catch_warnings():
-        # A collapsed or unfinished model shows in its scores.
+        # Warnings are not needed: a collapsed or unfinished model has bad scores.
         warnings.simplefilter("ignore", ConvergenceWarning)
         warnings.simplefilter("ignore", RuntimeWarning)
         began = time.perf_counter()
@@ -139,16 +139,16 @@ def score_model(
     problem : Problem
     codes : ndarray of shape (n_rows, n_units)
     natural : bool, default=False
-        Score the model's own codes too, where those in `codes` are limited.
+        Also score the model's own codes, if those in `codes` are limited.
 
     Returns
     -------
     dict
         ``active`` (mean number of active units), ``error``, ``log_likelihood`` (conditional,
-        nats per row), and where they apply ``code_bits`` (joint code length, bits per row),
+        nats per row), and if they apply ``code_bits`` (joint code length, bits per row),
         ``exact_bits`` (for mixtures, whose log P(x) is known), ``found`` and ``found_all``
-        (factors), ``told`` and ``selective`` (information), ``accuracy`` (logistic regression on
-        codes), ``natural_active`` and ``natural_error``.
+        (factors), ``told`` (information of the best unit) and ``selective``, ``accuracy``
+        (logistic regression on codes), ``natural_active`` and ``natural_error``.
     """
     X, binary = problem.score, problem.binary
     some = problem.train[:MOST_CODED_ROWS]
@@ -218,19 +218,19 @@ def run(
     contestants : sequence of Contestant
     seeds : sequence of int
     folder : Path
-        Where results are kept; made if it is not there.
+        Folder of results; created if needed.
     split : {"test", "validation"}, default="test"
     redo : sequence of str
-        Contestants whose kept results are computed afresh.
+        Contestants whose kept results are computed again.
     curves : bool, default=True
         Compute rate-distortion curves with the first seed.
     report : callable, default=print
-        Told a line about each run.
+        Called with a line about each run.
 
     Returns
     -------
     list of Result
-        Everything in the folder.
+        All results in the folder.
     """
     folder.mkdir(parents=True, exist_ok=True)
     warm: set[tuple[str, bool]] = set()
@@ -261,7 +261,7 @@ def run(
 
 
 def _warm_up(problem: Problem, contestant: Contestant) -> None:
-    """Let everything be compiled on a few rows, so that times are times of work."""
+    """Compile all kernels on a few rows, so that times exclude compilation."""
     few = replace(problem, train=problem.train[:40], n_components=6, n_active=3, max_iter=5)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -326,11 +326,11 @@ def _factor_scores(model: Baseline, problem: Problem, codes: NDArray) -> dict[st
         found = bars_recovered(model.templates, model.owners(codes))
     else:
         found = scores.bars_separated(model.templates)
-    told, selective = scores.disentanglement(codes, factors)
+    best_unit, selective = scores.disentanglement(codes, factors)
     return {
         "found": float(found.sum()),
         "found_all": float(found.all()),
-        "told": told,
+        "told": best_unit,
         "selective": selective,
     }
 

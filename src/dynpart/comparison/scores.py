@@ -1,4 +1,4 @@
-"""Scores of codes and reconstructions. Pure functions of arrays; know no model."""
+"""Scores of codes and reconstructions: pure functions of arrays."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Array = NDArray[np.float64]
 
 CLIP = 1e-3  # as in our own model: one surprising pixel costs at most 6.9 nats
 N_LEVELS = 4  # of a real-valued unit, when information is counted
-CLIPS = (0.001, 0.003, 0.01, 0.02, 0.05, 0.1, 0.2)  # how unsure an imputed probability is taken
-POOLED_CELLS = 5.0  # cells' worth of all columns' variance in the variance of one
+CLIPS = (0.001, 0.003, 0.01, 0.02, 0.05, 0.1, 0.2)  # candidates for imputed probabilities
+POOLED_CELLS = 5.0  # pseudo-cells of all columns' variance in the variance of one column
 
 
 def reconstruction_error(X: NDArray, reconstruction: Array, *, binary: bool) -> float:
@@ -65,8 +65,8 @@ def code_log_prior(H: NDArray, H_train: NDArray, groups: NDArray[np.intp] | None
     H, H_train : ndarray of shape (n_rows, n_units), (n_train_rows, n_units)
         Binary codes.
     groups : ndarray of shape (n_units,), optional
-        Where exactly one unit of each group is active, the group of every unit: then one choice is
-        coded per group instead of independent bits.
+        The group of every unit, if exactly one unit of each group is active: one choice is coded
+        per group instead of independent bits.
 
     Returns
     -------
@@ -98,11 +98,11 @@ def imputation_scores(
     scored: NDArray[np.bool_],
     held_back: NDArray[np.bool_],
 ) -> dict[str, float]:
-    """How well hidden cells were recovered, and how likely they were.
+    """Accuracy and likelihood of hidden cells.
 
-    Expected values of binary columns are taken as probabilities, kept away from 0 and 1 by that
-    one of CLIPS under which the cells held back are likeliest. Real columns are Gaussian with the
-    variance of the errors in the cells held back.
+    Expected values of binary columns are probabilities. They are kept away from 0 and 1 by the
+    entry of CLIPS that maximises the likelihood of the held-back cells. Real columns are Gaussian
+    with the variance of the errors in the held-back cells.
 
     Parameters
     ----------
@@ -188,7 +188,7 @@ def _levels(unit: NDArray) -> NDArray:
 
 
 def disentanglement(H: NDArray, factors: NDArray) -> tuple[float, float]:
-    """How well single units tell single factors.
+    """Agreement of single units with single factors.
 
     Parameters
     ----------
@@ -197,18 +197,19 @@ def disentanglement(H: NDArray, factors: NDArray) -> tuple[float, float]:
 
     Returns
     -------
-    told : float
-        Mean over factors of the information the best unit has about it, as a share of its entropy.
+    best_unit : float
+        Mean over factors of the information that the best unit has about it, as a share of its
+        entropy.
     selective : float
-        Mean over units (weighted by their information) of the share that the best factor has
-        in all the unit tells.
+        Mean over units, weighted by their information, of the share of a unit's information that
+        belongs to its best factor.
     """
     table = information_table(H, factors)
     entropy = np.array([mutual_information(f, f) for f in factors.T])
     known = entropy > 0
-    told = float((table[:, known].max(axis=0) / entropy[known]).mean())
+    best_unit = float((table[:, known].max(axis=0) / entropy[known]).mean())
     total = table.sum()
-    return told, float(table.max(axis=1).sum() / total) if total > 0 else 0.0
+    return best_unit, float(table.max(axis=1).sum() / total) if total > 0 else 0.0
 
 
 def bars_separated(templates: ArrayLike, *, gap: float = 0.3) -> NDArray[np.bool_]:

@@ -1,4 +1,4 @@
-"""Shapes: ours beside the shape Boltzmann machine on small horses, with a half of each hidden."""
+"""Shapes: our model and the shape Boltzmann machine on small horses, with hidden halves."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ N_SHOWN = 8
 
 
 class ShapeModel(Protocol):
-    """What a model of shapes can do."""
+    """Interface of a model of shapes."""
 
     def reconstruct(self, X: NDArray) -> NDArray:
-        """Rows as the model sees them, values from 0 to 1."""
+        """Reconstructed rows, values from 0 to 1."""
 
     def fill(self, X: NDArray) -> NDArray:
-        """Rows whose NaN were filled in."""
+        """Rows with imputed values for NaN."""
 
     def sample(self, n_samples: int) -> NDArray:
-        """New rows, as probabilities where the model has them."""
+        """New rows, as probabilities if the model has them."""
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ SHAPE_CONTESTANTS = {each.name: each for each in _ALL}
 
 @dataclass(frozen=True)
 class ShapeResult:
-    """What one model achieved with one seed, on the test horses.
+    """Result of one model with one seed, on the test horses.
 
     Attributes
     ----------
@@ -144,7 +144,7 @@ class ShapeResult:
     hidden : dict of str to float
         Share of wrong pixels in the hidden half, by which half was hidden.
     seconds : float
-        To learn.
+        Time to learn.
     """
 
     contestant: str
@@ -176,7 +176,7 @@ def run_shapes(
     redo: Sequence[str] = (),
     report: Callable[[str], None] = print,
 ) -> list[ShapeResult]:
-    """Learn and measure what the folder does not hold yet; draw the first seed's pictures.
+    """Fit and score what is not in the folder yet; draw the first seed's pictures.
 
     Parameters
     ----------
@@ -184,14 +184,14 @@ def run_shapes(
     seeds : sequence of int
     folder : Path
     redo : sequence of str
-        Contestants to compute afresh.
+        Contestants to compute again.
     report : callable
-        Told of each result.
+        Called with a line about each result.
 
     Returns
     -------
     list of ShapeResult
-        All that the folder holds.
+        All results in the folder.
     """
     kept = {(r.contestant, r.seed): r for r in load_shapes(folder) if r.contestant not in redo}
     for contestant in contestants:
@@ -216,7 +216,7 @@ def run_shapes(
 
 
 def load_shapes(folder: Path) -> list[ShapeResult]:
-    """Results that the folder holds."""
+    """All results in the folder."""
     path = folder / FILE
     return [ShapeResult(**each) for each in json.loads(path.read_text())] if path.exists() else []
 
@@ -224,7 +224,7 @@ def load_shapes(folder: Path) -> list[ShapeResult]:
 def measure(
     contestant: ShapeContestant, model: ShapeModel, data: ImageDataset, seed: int, seconds: float
 ) -> ShapeResult:
-    """Share of wrong pixels of the test horses: seen as a whole, and in a half that was hidden."""
+    """Share of wrong pixels of the test horses: of reconstructions, and in hidden halves."""
     test = data.test
     wrong = float(((model.reconstruct(test) > 0.5) != test).mean())
     hidden = {}

@@ -24,7 +24,7 @@ N_SEGMENTS = 10
 
 @dataclass(frozen=True)
 class TrackingResult:
-    """Share of variables for which the right expert is believed, with one seed.
+    """Share of variables for which the right expert has the largest weight, with one seed.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ def track(seeds: Sequence[int]) -> list[TrackingResult]:
 
 
 def _right(sequence: SegmentedSequence) -> dict[str, float]:
-    """Fixed share is told the true rate of switching; expertise needs no such number."""
+    """Share of right variables by method; fixed share gets the true switching rate."""
     share = (N_SEGMENTS - 1) / (N_FEATURES - 1)
     losses = len(sequence.X) * sequence_losses(sequence)
     expertise = learn_expertise(sequence.X, sequence.opinions)

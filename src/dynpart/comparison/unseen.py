@@ -22,7 +22,7 @@ SEED = 0
 
 @dataclass(frozen=True)
 class UnseenResult:
-    """What one method made of one fold of one table.
+    """Result of one method on one fold of one table.
 
     Attributes
     ----------
@@ -31,10 +31,10 @@ class UnseenResult:
     n_rows, n_real, n_categorical : int
         Size of the table.
     seconds : float
-        To learn and to score.
+        Time to learn and to score.
     scores : dict
-        Means over test rows: "nats", for our model also "code_nats" and "active". A score that is
-        no finite number is left out.
+        Means over test rows: "nats", for our model also "code_nats" and "active". Scores that are
+        not finite are left out.
     """
 
     table: str
@@ -50,7 +50,7 @@ class UnseenResult:
 
     @property
     def key(self) -> tuple[str, str, int, int]:
-        """What tells a run from every other."""
+        """Unique key of the run."""
         return self.table, self.method, self.n_experts, self.fold
 
 
@@ -73,7 +73,7 @@ def score_fold(table: MixedTable, method: DensityMethod, n_experts: int, fold: i
     folds = KFold(N_FOLDS, shuffle=True, random_state=SEED).split(table.values)
     train, test = list(folds)[fold]
     with warnings.catch_warnings():
-        # Classes without rows, and fits that stop early, show in the scores.
+        # Warnings are not needed: empty classes and early stops show in the scores.
         warnings.simplefilter("ignore")
         began = time.perf_counter()
         scores = method.score(table, table.values[train], table.values[test], n_experts, SEED)
@@ -106,20 +106,20 @@ def run_unseen(
     Parameters
     ----------
     names : iterable of str
-        Tables. One whose file cannot be found is left out.
+        Tables. Tables without their file are left out.
     methods : sequence of DensityMethod
-        One whose package is not installed is left out.
+        Methods without their package are left out.
     folder : Path
-        Where results are kept; made if it is not there.
+        Folder of results; created if needed.
     redo : sequence of str
-        Methods whose kept results are computed afresh.
+        Methods whose kept results are computed again.
     report : callable, default=print
-        Told a line about each run and each thing left out.
+        Called with a line about each run, and each table or method left out.
 
     Returns
     -------
     list of UnseenResult
-        Everything in the folder.
+        All results in the folder.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for method in methods:

@@ -67,7 +67,7 @@ def unseen_table(results: Sequence[UnseenResult]) -> tuple[list[str], list[list[
 
 
 def unseen_findings(results: Sequence[UnseenResult]) -> list[str]:
-    """Plain sentences on one table: methods with a higher log-likelihood than ours.
+    """Findings on one table in sentences: methods with a higher log-likelihood than ours.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def unseen_by_table(results: Sequence[UnseenResult]) -> list[list[UnseenResult]]
 
 
 def _numbers(results: Sequence[UnseenResult]) -> list[int]:
-    """Numbers of experts, that of independent columns aside."""
+    """Numbers of experts, without the 1 of independent columns."""
     return sorted({r.n_experts for r in results if not DENSITY_METHODS[r.method].alone})
 
 
@@ -135,9 +135,9 @@ def _nats(runs: Sequence[UnseenResult]) -> dict[int, float]:
 
 
 def _cell(runs: Sequence[UnseenResult], score: str, form: str) -> str:
-    """Mean and spread over folds; folds without a value are told."""
+    """Mean and spread over folds, with the number of folds if some have no value."""
     values = [r.scores[score] for r in runs if score in r.scores]
     if runs and not values:
         return "no value"
-    told = f" ({len(values)} of {len(runs)} folds)" if len(values) < len(runs) else ""
-    return cell(values, Column("", score, form)) + told
+    folds = f" ({len(values)} of {len(runs)} folds)" if len(values) < len(runs) else ""
+    return cell(values, Column("", score, form)) + folds

@@ -1,8 +1,8 @@
 """Data sets: synthetic ones with known factors, the zoo, and images of the paper's experiments.
 
-This package does not know the model. Loaders of published images look into a local folder (the
-argument ``folder`` or the environment variable ``DYNPART_DATA``) and otherwise download into a
-cache (``DYNPART_CACHE``, or the usual place of the operating system) and verify the checksum.
+This package does not know the model. Loaders of published images search a local folder (the
+argument ``folder`` or the environment variable ``DYNPART_DATA``). Otherwise they download into a
+cache (``DYNPART_CACHE``, or the default of the operating system) and verify the checksum.
 """
 
 from dynpart.datasets._dataset import ImageDataset

@@ -31,8 +31,8 @@ def find_file(
 ) -> Path:
     """Return the first candidate in the user's folder, or download the remote file.
 
-    A folder given as an argument has to hold the data; the folder of the environment variable
-    may hold some data sets and not others, so a missing one is downloaded.
+    A folder given as an argument must hold the data. The folder of the environment variable may
+    lack some data sets; these are downloaded.
     """
     root = _user_folder(folder)
     wanted = "\n  ".join(candidates)
@@ -77,7 +77,7 @@ def download(title: str, remote: RemoteFile) -> Path:
             fetcher = pooch.HTTPDownloader(timeout=_TIMEOUT_SECONDS)
             return Path(store.fetch(remote.name, downloader=fetcher))
         except (RequestException, OSError, ValueError) as error:
-            # pooch raises ValueError for a wrong checksum and leaves nothing behind.
+            # pooch raises ValueError for a wrong checksum and removes the file.
             failures.append(f"{address}: {error}")
     reasons = "\n  ".join(failures)
     raise FileNotFoundError(
@@ -100,7 +100,7 @@ def verify(path: Path, remote: RemoteFile) -> None:
 
 
 def _user_folder(folder: str | os.PathLike[str] | None) -> Path | None:
-    """The folder of the argument or else of the environment variable; it has to exist."""
+    """The folder of the argument, or else of the environment variable; it must exist."""
     named = os.environ.get(FOLDER_VARIABLE) if folder is None else folder
     if not named:
         if folder is not None:

@@ -50,7 +50,7 @@ def pairs_recovered(
     n_pairs = n_variables // 2
     paired = means.reshape(len(means), n_pairs, 2)
     undecided = (np.abs(paired - 0.5) <= rest_tol).all(axis=2)
-    # All pairs but this one undecided: all undecided ones counted, less this one if it is.
+    # All other pairs must be near 1/2: compare the count of such pairs, without this one.
     rest = undecided.sum(axis=1, keepdims=True) - undecided == n_pairs - 1
     levels = np.array([[0.0, 1.0], [1.0, 0.0]])
     close = (np.abs(paired[:, :, None, :] - levels) <= tol).all(axis=3)

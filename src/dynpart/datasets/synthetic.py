@@ -1,4 +1,4 @@
-"""Binary data with known factors, to see whether learning finds them. Knows no other module."""
+"""Binary data with known factors, to test whether learning finds them. Imports no other module."""
 
 import math
 from itertools import product
@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-# Up to here all combinations of levels are listed (4,096 rows of 24 variables).
+# Maximum number of pairs for which all combinations are listed (4,096 rows of 24 variables).
 _MOST_PAIRS_LISTED = 12
 
 

@@ -146,7 +146,7 @@ class Categorical(Family):
         xp = namespace(moments.levels)
         levels = moments.levels[: self.n_levels]
         total = levels.sum(axis=0)
-        # A column of which nothing was observed yet may be anything.
+        # A column without observed values has equal probabilities.
         even = self._exists / self.levels
         return xp.where(total > 0, levels / xp.clip(total, TINY, None), even)
 

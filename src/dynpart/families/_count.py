@@ -176,7 +176,7 @@ class Count(Family):
         return self.constrain(means(best)[0][None]), 0.0
 
     def equally_sure(self, eta: Array) -> Array:
-        return eta  # the mean decides how sure an opinion is
+        return eta  # the mean determines the certainty of an opinion
 
     def likeliest(self, eta: Array) -> Array:
         """The mode."""

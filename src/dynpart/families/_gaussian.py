@@ -217,7 +217,7 @@ class Gaussian(Family):
         if X.dtype in (xp.bool, xp.uint8) or 0 in X.shape:
             return
         far: Any = FAR * self.floor**0.5
-        # Seldom more than two looks at the rows: single columns matter only where these are close.
+        # Two passes over the rows usually suffice; single columns matter only near the limit.
         above = float(xp.amax(X)) - float(self.centre.min())
         below = float(self.centre.max()) - float(xp.amin(X))
         if not self.own_scale and above <= far and below <= far:  # neither holds beside NaN

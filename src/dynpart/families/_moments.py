@@ -118,9 +118,8 @@ class ColumnMoments:
     def are_pixels(self) -> bool:
         """Whether the columns look like pixels, which share one scale, and not like variables.
 
-        There are many, and a typical one that varies does so at least a tenth as much as the one
-        that varies most. Columns of 0 and 1 among others are flags, not pixels, unless they are
-        few.
+        Pixels are many, and the median standard deviation of those that vary is at least a tenth of
+        the largest. Many 0/1 columns among other columns are flags, not pixels.
         """
         variance = to_numpy(self.variance)
         varies = variance > 0

@@ -44,7 +44,7 @@ def shrunk_normals(
         Rows that each expert was responsible for.
     heard_weight : ndarray of shape (n_experts, n_features)
     heard_T : ndarray of shape (2, n_experts, n_features)
-        Rows, and sums of x and x^2 over them, with what experts hear from neighbouring variables.
+        Rows, and sums of x and x^2 over them, smoothed over neighbouring variables.
     population : tuple of ndarray of shape (n_features,)
         Mean and variance of the data.
 

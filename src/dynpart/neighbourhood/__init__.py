@@ -1,4 +1,4 @@
-"""The neighbourhood of codes: sums over all codes that one change leads to."""
+"""The neighbourhood of codes: sums over all codes that differ by one change."""
 
 from dynpart.neighbourhood._sums import (
     Neighbourhood,

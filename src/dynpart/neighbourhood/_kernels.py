@@ -1,8 +1,8 @@
-"""Compiled: sums over the codes that one change of a row's code leads to.
+"""Compiled: sums over the codes that differ from a row's code by one change.
 
-Without one of its experts, the variables it owns fall to their heirs, the second best of the active
-experts: what everybody gains over the rest differs from what it gains over the code in these alone.
-So all exchanges together take two passes over experts and variables.
+If an expert is removed, its variables go to their heirs: the active experts with the second-highest
+expertise. The gain of any other expert over the reduced code differs from its gain over the full
+code only on these variables. So all exchanges together take two passes over experts and variables.
 """
 
 # mypy: allow-untyped-defs
@@ -17,7 +17,7 @@ MOST = 700.0
 
 
 def without_edges(prior):
-    """By what the probability of an expert beside its parent is multiplied without their edge.
+    """Factor of an expert's probability if the edge to its active parent is removed.
 
     An array of shape (n_experts, n_types).
     """
@@ -76,15 +76,15 @@ def sum_neighbours(density, ranks, active, tables, log_density, activation):
         explained = np.empty(len(code) + 1)
         add_gains(ranks, density[i], is_active, holders, opinions, gains, explained)
         fill_odds(code, is_active, tables, joint, odds)
-        # Row 0 is the code itself, row 1 + s that without its expert s; the last column stands for
-        # no further expert.
+        # Row 0 is the code itself, row 1 + s the code without its expert s; the last column is for
+        # codes without a further expert.
         values = np.empty((len(code) + 1, n_experts + 1))
         for row in range(len(code) + 1):
             gone = code[row - 1] if row else -1
-            told = explained[row], gains[row]
-            tell_codes(gone, joint, odds, tables, is_active, told, weight, values[row])
+            scores = explained[row], gains[row]
+            score_codes(gone, joint, odds, tables, is_active, scores, weight, values[row])
         if len(code) == 1:
-            values[1, n_experts] = -np.inf  # an empty code is worth nothing
+            values[1, n_experts] = -np.inf  # an empty code has probability 0
         log_density[i] = share_out(code, values, activation[i])
 
 
@@ -102,7 +102,7 @@ def list_code(active, is_active, seats):
 
 @in_place
 def find_holders(code, ranks, density, holders, opinions):
-    """Owner's seat and rank, heir's expert and rank, and what both think, of every variable."""
+    """Place and rank of the owner, index and rank of the heir, and their log-densities."""
     seat, best, heir, second = holders
     own, next_own = opinions
     n_experts, n_features = ranks.shape
@@ -121,7 +121,7 @@ def find_holders(code, ranks, density, holders, opinions):
 
 @in_place
 def add_gains(ranks, density, is_active, holders, opinions, gains, explained):
-    """What inactive experts gain over a code, and over it without each of its experts.
+    """Gains of inactive experts over a code, and over the code without each of its experts.
 
     Both `gains` and `explained`, the log-likelihoods of these codes, begin with the whole code.
     """
@@ -152,7 +152,7 @@ def add_gains(ranks, density, is_active, holders, opinions, gains, explained):
 
 @in_place
 def fill_odds(code, is_active, tables, joint, odds):
-    """Log w_c + log P_c(h) of a code, and by what factor each expert's entering changes it."""
+    """Log w_c + log P_c(h) of a code, and the factor by which each added expert changes it."""
     constant, single, parent, pair, _ = tables
     n_experts, n_types = single.shape
     for k in range(n_experts):
@@ -160,7 +160,7 @@ def fill_odds(code, is_active, tables, joint, odds):
             odds[k, c] = single[k, c] + (pair[k, c] if is_active[parent[k, c]] else 0.0)
     for c in range(n_types):
         joint[c] = constant[c]
-    # With what its parent adds, each expert of the code is counted once; children add to parents.
+    # Each expert of the code is counted once, with its parent; children are added to parents.
     for k in code:
         for c in range(n_types):
             joint[c] += odds[k, c]
@@ -174,12 +174,12 @@ def fill_odds(code, is_active, tables, joint, odds):
 
 
 @in_place
-def tell_codes(gone, joint, odds, tables, is_active, told, weight, values):
-    """Log P(x | h) P(h) of a code without expert `gone`, and of it with one expert more.
+def score_codes(gone, joint, odds, tables, is_active, scores, weight, values):
+    """Log P(x | h) P(h) of a code without expert `gone`, and of this code plus one expert.
 
-    If `gone` is -1, it is the whole code. `told` is its log-likelihood, and what others gain.
+    With `gone` -1, it is the whole code. `scores` are its log-likelihood and the gains of others.
     """
-    explained, gains = told
+    explained, gains = scores
     _, _, parent, _, apart = tables
     n_experts, n_types = odds.shape
     most = -np.inf
@@ -212,7 +212,7 @@ def tell_codes(gone, joint, odds, tables, is_active, told, weight, values):
 
 @in_place
 def share_out(code, values, activation):
-    """Log of the sum of all values, and in which share of it each expert is active."""
+    """Log of the sum of all values, and the share of the sum in which each expert is active."""
     n_experts = len(activation)
     most = -np.inf
     for row in range(len(values)):
@@ -227,7 +227,7 @@ def share_out(code, values, activation):
             if k < n_experts:
                 activation[k] += value
             if row > 0:
-                activation[code[row - 1]] += value  # so far, the share without it
+                activation[code[row - 1]] += value  # for now the share without this expert
     for k in range(n_experts):
         activation[k] /= total
     for k in code:

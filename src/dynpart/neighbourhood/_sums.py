@@ -1,8 +1,8 @@
-"""The neighbourhood of codes: sums over all codes that one change leads to.
+"""The neighbourhood of codes: sums over all codes that differ by one change.
 
-A change activates an expert, drops one, or exchanges one for another. Codes far from the best one
-explain a row so much worse that the sum over its neighbours is most of the sum over all codes.
-Where all codes are few, the sum is over all of them.
+A change activates an expert, drops one, or exchanges one for another. Other codes usually have a
+much lower likelihood, so the sum over neighbours is most of the sum over all codes. With few
+experts, the sum is over all codes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Neighbourhood:
-    """What codes near those of some rows are worth, summed.
+    """Sums over the codes near those of some rows.
 
     Attributes
     ----------
@@ -51,10 +51,10 @@ def neighbourhood(
     active : ndarray of shape (n_rows, n_experts), bool
         Codes, none of which is empty.
     experts : Experts
-        All in NumPy's arrays.
+        All in NumPy arrays.
     prior : CodePrior
     """
-    # With Numba, which reading a model does without.
+    # Imported here, because reading a model must not import Numba.
     from dynpart.neighbourhood._kernels import sum_neighbours, without_edges
     from dynpart.threads import Threads
 
@@ -90,7 +90,7 @@ def all_summed(rows: Rows, experts: Experts, prior: CodePrior) -> Neighbourhood:
     ----------
     rows : Rows
     experts : Experts
-        All in NumPy's arrays, without amplitudes.
+        All in NumPy arrays, without amplitudes.
     prior : CodePrior
     """
     every = EveryCode.of(experts, all_codes(experts.n_experts))

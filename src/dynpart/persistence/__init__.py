@@ -1,4 +1,4 @@
-"""Persistence: fitted models from files, and all that :mod:`dynpart.storage` offers besides."""
+"""Persistence: load fitted models from files; also exports the names of :mod:`dynpart.storage`."""
 
 from dynpart.atomic import atomic_write, check_target
 from dynpart.persistence._load import load

@@ -1,4 +1,4 @@
-"""Loading: the one place where the content of a file becomes a model of a class."""
+"""Loading: creates an estimator from the content of a file."""
 
 from __future__ import annotations
 

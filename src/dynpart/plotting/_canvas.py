@@ -26,7 +26,7 @@ NOT_RESPONSIBLE = (0.68, 0.68, 0.68)
 NOT_OBSERVED = ((0.87, 0.93, 0.97), (0.55, 0.73, 0.84))
 """Background and stripes of missing values."""
 STRIPE = 3
-"""Width of a stripe in pixels of the picture, where tiles are enlarged."""
+"""Width of a stripe in pixels of the picture, if tiles are enlarged."""
 INK = "#22262e"
 SMALL = 7.5
 DPI = 150
@@ -209,7 +209,7 @@ def _enlarged(tile: NDArray, zoom: int) -> NDArray:
 
 
 def _stripes(height: int, width: int, zoom: int) -> Array:
-    """Diagonal stripes, wide enough to be seen in tiles that are not enlarged, too."""
+    """Diagonal stripes, wide enough to be visible in tiles that are not enlarged."""
     y, x = np.indices((height, width))
     step = STRIPE if zoom > 1 else max(2, min(height, width) // 24)
     return np.asarray(NOT_OBSERVED)[(y + x) // step % 2]

@@ -42,7 +42,7 @@ def plot_selection(model: Any) -> Figure:
     >>> from dynpart.datasets import make_pairs
     >>> from dynpart.plotting import plot_selection
     >>> X = make_pairs(2, 300, random_state=0)
-    >>> model = DynamicPartitionModel("auto", random_state=0).fit(X)
+    >>> model = DynamicPartitionModel("auto", max_iter=10, random_state=0).fit(X)
     >>> len(plot_selection(model).axes)
     1
     """
@@ -102,7 +102,7 @@ def plot_stability(model: Any) -> Figure:
     >>> from dynpart.datasets import make_pairs
     >>> from dynpart.plotting import plot_stability
     >>> X = make_pairs(2, 100, random_state=0)
-    >>> model = DynamicPartitionModel(4, random_state=0).fit(X)
+    >>> model = DynamicPartitionModel(4, max_iter=10, random_state=0).fit(X)
     >>> found = model.stability(X, 2, random_state=0)
     >>> len(plot_stability(model).axes[0].patches)
     4

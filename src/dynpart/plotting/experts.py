@@ -285,7 +285,7 @@ def _gallery(
     shown = (np.arange(rows * columns) < n_units).reshape(rows, columns)
     picture = mosaic(tiles.reshape(rows, columns, *tile, 3), shown)
     in_order = labels is None or np.array_equal(labels, np.arange(n_units))
-    # Row and column numbers add up to the expert's; other orders are told by the caller's text.
+    # Row and column labels add up to the index of the expert, if experts are in order.
     show_mosaic(
         axes,
         picture,

@@ -29,7 +29,7 @@ from dynpart.plotting._canvas import (
 )
 from dynpart.plotting.tables import table_decomposition, table_partition, table_supports
 
-ROWS_LOOKED_AT = 2000  # enough to find different codes for the same expert
+ROWS_LOOKED_AT = 2000  # maximum number of rows searched for different codes of an expert
 REDS = LinearSegmentedColormap.from_list("cast", ["#fff4f2", "#d3141a"])
 PART_COLOURS = colormaps["tab10"].colors + colormaps["Set2"].colors  # type: ignore[attr-defined]
 
@@ -90,7 +90,7 @@ def plot_decomposition(
     shown = np.ones(tiles.shape[:2], dtype=bool)
     shown[:, 2:] = order >= 0
     gaps = np.isnan(tiles)
-    gaps[:, 1:] = False  # an opinion that is not there is one of the user else
+    gaps[:, 1:] = False  # tiles of opinions have no missing values
 
     if n_blocks is None:
         n_blocks = min(max(1, round(len(X) / 8)), max(1, 24 // tiles.shape[1]))
@@ -147,7 +147,7 @@ def plot_supports(
     image_shape : tuple of int, optional
         (height, width) if rows are images; by default the model's.
     cmap : str, optional
-        Colour map of what others say.
+        Colour map of the other experts' opinions.
 
     Returns
     -------
@@ -211,7 +211,7 @@ def _cast(scale: Scale, composed: Array, own: NDArray[np.bool_]) -> Array:
 def _most_changing(
     means: Array, H: NDArray[np.integer], owner: NDArray[np.integer], n: int
 ) -> NDArray[np.intp]:
-    """Experts whose support varies most where they have something of their own to say."""
+    """Experts whose support varies most on variables with an unusual opinion."""
     telling = np.abs(means - means.mean(axis=0))
     change = np.zeros(len(means))
     for k in range(len(means)):

@@ -1,4 +1,4 @@
-"""The paper's experiments, its figures, and numbers it never gave. Knows every other room.
+"""The paper's experiments, its figures, and further measurements. Knows all other modules.
 
 ``dynpart reproduce`` runs this; :func:`reproduce` is the same from Python.
 """

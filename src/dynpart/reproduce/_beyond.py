@@ -1,4 +1,4 @@
-"""What the paper's discussion asks for: intensities, and autoregressive experts."""
+"""Proposals of the paper's discussion: intensities, and autoregressive experts."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 N_SAMPLES = 48
 LARGE = 1000
-"""Pixels of a picture of which fewer fit into a line."""
+"""Number of pixels from which on fewer pictures are drawn per line."""
 PATCH = 16
 """Height and width of patches of photographs."""
 N_PATCHES = (4000, 1000)
 """Patches for training, and for testing."""
 STRIP, N_STRIPS = 64, 5
-"""Columns of a strip of a photograph; one in so many strips is tested by."""
+"""Columns of a strip of a photograph, and the interval of strips for testing."""
 FLAT = 0.05
-"""Standard deviation of a patch in which there is something to see."""
+"""Standard deviation up to which a patch is flat and left out."""
 
 
 def _gray_digits() -> Data:
@@ -45,7 +45,7 @@ def _problem(name: str) -> Callable[[], Data]:
 
 
 def _photographs() -> Data:
-    """Patches of photographs that are not flat; those for testing come from strips of their own."""
+    """Patches of photographs that are not flat; test patches come from separate strips."""
     from sklearn.datasets import load_sample_images
     from sklearn.feature_extraction.image import extract_patches_2d
 

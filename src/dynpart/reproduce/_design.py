@@ -1,4 +1,4 @@
-"""What an experiment is: data, ways to learn it, figures to draw. Knows no experiment."""
+"""Definition of an experiment: data, variants of learning, figures."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """Rows to learn from and rows to judge by.
+    """Training rows and test rows.
 
     Attributes
     ----------
     train : ndarray of shape (n_train, n_features)
     test : ndarray of shape (n_test, n_features)
     image_shape : tuple of int or None
-        (height, width) where rows are images.
+        (height, width) if rows are images.
     """
 
     train: NDArray[Any]
@@ -34,18 +34,18 @@ class Data:
 
 @dataclass(frozen=True)
 class Variant:
-    """One way to learn an experiment's data.
+    """One variant of learning an experiment's data.
 
     Attributes
     ----------
     key : str
-        Names its files.
+        Name of its files.
     title : str
-        Heads its column in the report.
+        Heading of its column in the report.
     parameters : mapping
         Arguments of the estimator.
     on_grid : bool
-        Whether evidence for expertise flows between neighbouring pixels.
+        Whether evidence for expertise is smoothed over neighbouring pixels.
     """
 
     key: str
@@ -56,7 +56,7 @@ class Variant:
 
 @dataclass(frozen=True)
 class Result:
-    """What was measured of one fitted variant, on test rows unless it says otherwise.
+    """Measurements of one fitted variant, on test rows unless stated otherwise.
 
     Attributes
     ----------
@@ -70,24 +70,24 @@ class Result:
         Code length per row: the code, and the row given the code. Gray values are counted as
         256 levels.
     fit_seconds, fit_processor_seconds, encode_seconds : float
-        Time to learn, by the clock and by the processors, and to encode all test rows.
+        Wall time and processor time to learn, and wall time to encode all test rows.
     n_local : int
-        Experts that speak about a small part of the variables: a fifth of them holds four fifths
-        of what the expert has to say or, for images, its spread is at most one half.
+        Number of local experts: a fifth of the variables holds four fifths of the expert's weight
+        or, for images, its spread is at most one half.
     extent : float
         Median over experts of that share or spread.
     n_used : int
         Experts that are active in some test row.
     recovered : int or None
-        Factor levels found by this fit, where factors are known.
+        Factor levels found by this fit, if factors are known.
     seeds_recovered, n_seeds : int or None
-        In how many of so many other fits all factor levels were found.
+        Number of other fits that found all factor levels, and number of other fits.
     linear_error : float or None
         Error of principal components, as many as the codes have real numbers.
     n_linear : int or None
-        How many these are.
+        Number of these components.
     resumed : bool
-        Whether the fit went on from a checkpoint, and its time is that of the last part only.
+        Whether the fit continued from a checkpoint; its time is that of the last part only.
     """
 
     mean_active: float
@@ -118,7 +118,7 @@ class Run:
     model : DynamicPartitionModel
     result : Result
     snapshots : dict of int to ndarray of shape (n_experts, n_features)
-        Templates after so many iterations, where the experiment asks for them.
+        Templates by number of iterations, if the experiment needs them.
     """
 
     variant: Variant
@@ -136,9 +136,9 @@ class Picture:
     name : str
     caption : str
     draw : callable or None
-        From a run and the data to a figure.
+        Function from a run and the data to a figure.
     draw_shared : callable or None
-        From the data and a seed to a figure.
+        Function from the data and a seed to a figure.
     """
 
     name: str
@@ -157,17 +157,17 @@ class Experiment:
     setting : str
         Data, sizes and iterations, in a sentence.
     claim : str
-        What the paper says came out.
+        The result that the paper reports.
     load : callable
         Fetches the data.
     variants : tuple of Variant
     pictures : tuple of Picture
     remarks : callable
-        From the results by variant to sentences on where we differ from the paper, and why.
+        Function from the results by variant to sentences on differences from the paper.
     snapshots : tuple of int
         Iterations after which templates are kept.
     n_seeds : int
-        Further fits that count how often all factors are found; 0 where none are known.
+        Number of further fits that count how often all factors are found; 0 without known factors.
     """
 
     name: str

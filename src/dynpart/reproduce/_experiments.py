@@ -87,7 +87,7 @@ def _images(load: Callable[[], datasets.ImageDataset]) -> Callable[[], Data]:
     return split
 
 
-# ---------------------------------------------------------------- what differs, and why
+# ---------------------------------------------------------------- differences from the paper
 
 
 def _synthetic_remarks(results: Mapping[str, Result]) -> list[str]:
@@ -313,4 +313,4 @@ EXPERIMENTS = {
         ORDER,
     )
 }
-"""The paper's experiments, and what its discussion asks for, by name."""
+"""The paper's experiments and the proposals of its discussion, by name."""

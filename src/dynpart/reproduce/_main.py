@@ -1,4 +1,4 @@
-"""From experiments to fits, figures and a report, one after the other."""
+"""Runs experiments one after the other: fits, figures and a report."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ def reproduce(
 ) -> list[Run]:
     """Run experiments of the paper, draw its figures and write a report.
 
-    Finished fits are kept in `out` and taken from there the next time, so a figure can be drawn
-    again without learning, and an interruption loses at most the fit that was under way.
+    Finished fits are kept in `out` and reused, so a figure can be drawn again without learning, and
+    an interruption loses at most the current fit.
 
     Parameters
     ----------
     names : iterable of str
         Names of experiments: "synthetic", "mnist", "horses", "motorcycles"; "intensities" and
-        "order" for what the paper's discussion asks for.
+        "order" for proposals of the paper's discussion.
     out : path-like
-        Folder for models, measurements and figures; made if it is not there.
+        Folder for models, measurements and figures; created if needed.
     report : path-like, optional
         The Markdown file to write; by default ``reproduction.md`` in `out`.
     seed : int, default=0
     engine : str, default="auto"
     fresh : bool, default=False
-        Learn again even what is kept.
+        Learn again instead of reusing kept fits.
     experiments : mapping of str to Experiment
-        All there are.
+        All experiments.
 
     Returns
     -------

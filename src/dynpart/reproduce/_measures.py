@@ -1,4 +1,4 @@
-"""Numbers of a fitted model on test rows. Knows the estimator's public face only."""
+"""Measurements of a fitted model on test rows, by the estimator's public methods."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ GRAY_LEVELS = 256
 
 @dataclass(frozen=True)
 class Clock:
-    """What a fit took: wall-clock time, and processor time over all threads.
+    """Wall-clock time of a fit, and its processor time over all threads.
 
-    The second says what the first would have been on a machine without other work.
+    Processor time depends less on other work of the machine.
     """
 
     seconds: float
@@ -80,12 +80,12 @@ def measure(
 def principal_components(
     train: NDArray[Any], test: NDArray[Any], n_components: int
 ) -> tuple[float, int]:
-    """Root mean square error of test rows told by so many principal components, and how many.
+    """Root mean square error of test rows from principal components, and their number.
 
     Parameters
     ----------
     train : ndarray of shape (n_train, n_features)
-        Rows that the components are those of.
+        Rows from which the components are computed.
     test : ndarray of shape (n_test, n_features)
     n_components : int
     """
@@ -105,7 +105,7 @@ def is_gray(model: DynamicPartitionModel) -> bool:
 def speaking_weight(
     means: NDArray[np.float64], owner: NDArray[np.integer], usage: NDArray[np.integer]
 ) -> NDArray[np.float64]:
-    """Where each expert has something of its own to say, shape (n_experts, n_features).
+    """Weights of experts on variables for their extent, shape (n_experts, n_features).
 
     An expert's weight on a variable is how often it owns the variable when it is active, times how
     far its opinion there is from the average of all composed rows; it sums to one.
@@ -127,7 +127,7 @@ def speaking_weight(
     average = (owned * means).sum(axis=0) / len(owner)
     weight = owned / np.maximum(usage, 1)[:, None] * np.abs(means - average)
     total = weight.sum(axis=1, keepdims=True)
-    # An expert with nothing to say of its own says it everywhere.
+    # An expert whose weights are all zero gets equal weights.
     return np.divide(weight, total, out=np.full_like(weight, 1 / n_features), where=total > 0)
 
 

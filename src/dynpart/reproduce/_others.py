@@ -58,7 +58,7 @@ def autoencoder(X: Array, n_units: int, seed: int) -> Array:
 
 
 def sparse_dictionary(X: Array, n_units: int, seed: int) -> Array:
-    """Atoms of the L1 dictionary with about five active atoms, gray where an atom says nothing."""
+    """Atoms of the L1 dictionary with about five active atoms, gray where an atom is zero."""
     from sklearn.decomposition import DictionaryLearning
 
     centred = X - X.mean(axis=0)

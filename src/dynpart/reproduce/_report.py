@@ -1,4 +1,4 @@
-"""The report: what the paper says, what we measured, thumbnails. Reads only what was kept."""
+"""The report: the paper's claims, our measurements, thumbnails. Reads only kept runs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ proposals of the paper's discussion. The page is written by `dynpart reproduce`;
 
 
 def figure_path(folder: Path, picture: Picture, variant: Variant | None) -> Path:
-    """Where a figure is kept: one per variant, or one for all."""
+    """File of a figure: one per variant, or one for all."""
     return folder / (f"{picture.name}-{variant.key}.png" if variant else f"{picture.name}.png")
 
 
@@ -52,7 +52,7 @@ def write_report(experiments: Iterable[Experiment], out: Path, report: Path) -> 
     Parameters
     ----------
     experiments : iterable of Experiment
-        Of those without a kept run, the section that the report has already stays as it is.
+        For experiments without a kept run, the existing section of the report is kept.
     out : Path
         Folder with one subfolder of runs and figures per experiment.
     report : Path
@@ -142,7 +142,7 @@ def _settings(variant: Variant) -> str:
 
 
 def _error(result: Result) -> str:
-    # Densities are the only log-likelihoods that come with a discretised code length.
+    # Only densities have a discretised code length.
     gray = result.bits + result.log_likelihood / math.log(2) > 200
     return f"{result.error:.4f} RMSE" if gray else f"{result.error:.2%}"
 
@@ -185,7 +185,7 @@ def _pictures(
 
 
 def thumbnail(source: Path, target: Path) -> None:
-    """Write a JPEG that is small enough to live in a repository."""
+    """Write a JPEG that is small enough for a repository."""
     from PIL import Image
 
     with Image.open(source) as opened:

@@ -1,4 +1,4 @@
-"""Fits, measured once and kept: whatever is in the folder is not learnt again."""
+"""Fits and their measurements, kept in a folder for reuse."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def run(
     fresh: bool = False,
     say: Callable[[str], None] = lambda text: None,
 ) -> Run:
-    """Fit and measure one variant, or take it from `folder` if it was fitted there before.
+    """Fit and measure one variant, or read it from `folder` if it was fitted before.
 
-    The record is written last, so a run that was interrupted leaves nothing that looks finished;
-    its checkpoint lets the next call continue in the middle of the fit.
+    The record is written last, so an interrupted run is never taken for a finished one. The next
+    call continues from its checkpoint.
 
     Parameters
     ----------
@@ -45,13 +45,13 @@ def run(
     variant : Variant
     data : Data
     folder : Path
-        Where this experiment's runs are kept.
+        Folder of this experiment's runs.
     seed : int
     engine : str
     fresh : bool, default=False
-        Learn even if there is a kept run.
+        Learn again even if there is a kept run.
     say : callable
-        Called with a line of text when something long begins.
+        Called with a line of text before each long step.
 
     Returns
     -------
@@ -67,7 +67,7 @@ def run(
 
     say(f"{variant.title}: learning from {len(data.train):,} rows")
     model = _model(variant, data, seed, engine)
-    # Kernels are compiled, where they have to be, outside of the clock.
+    # Compile kernels before the time is measured.
     fitted_aside(clone(model).set_params(max_iter=2), data.train[:WARM_UP_ROWS])
     folder.mkdir(parents=True, exist_ok=True)
     journal = folder / f"{variant.key}.checkpoint"
@@ -117,7 +117,7 @@ def _model(variant: Variant, data: Data, seed: int, engine: str) -> DynamicParti
 def _with_recovery(
     result: Result, model: DynamicPartitionModel, data: Data, seed: int, n_seeds: int
 ) -> Result:
-    """Add how many factor levels were found, and how often all of them with other seeds."""
+    """Add the number of factor levels found, and how often other seeds find all of them."""
     from rich.console import Console
     from rich.progress import track
 
@@ -136,7 +136,7 @@ def _with_recovery(
 def _settings(
     experiment: Experiment, variant: Variant, data: Data, seed: int, engine: str
 ) -> dict[str, Any]:
-    """What a kept run must have been made with to be used again, as JSON gives it back."""
+    """Settings that a kept run must have to be reused, as JSON values."""
     settings = {
         "dynpart": __version__,
         "parameters": dict(variant.parameters),

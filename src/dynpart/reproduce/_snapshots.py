@@ -1,4 +1,4 @@
-"""Templates as they were during training: a fit that is listened to. Knows plans and families."""
+"""Templates during training, recorded by wrappers of plan and family."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Array = NDArray[np.float64]
 
 
 class ListeningFamily:
-    """A family that remembers the templates of every expert update of one run.
+    """A family that records the templates after every expert update of one run.
 
     Parameters
     ----------
@@ -33,20 +33,20 @@ class ListeningFamily:
         return getattr(self._family, name)
 
     def update(self, *sums: Any) -> Array:
-        """Update as the family does (eq. 5 and 6), and remember the means."""
+        """Update as the family does (eq. 5 and 6), and record the means."""
         eta = self._family.update(*sums)
         self.templates.append(self._family.mean(eta))
         return eta
 
     def shrunk(self, *opinions: Any) -> tuple[Array, float]:
-        """Shrink as the family does: the last update ends with that."""
+        """Shrink as the family does, at the end of the last update, and record the means."""
         eta, amount = self._family.shrunk(*opinions)
         self.templates[-1] = self._family.mean(eta)
         return eta, amount
 
 
 class ListeningPlan:
-    """A plan whose runs, one per start, can be looked at afterwards.
+    """A plan that records its runs, one per start.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class ListeningPlan:
         return getattr(self._plan, name)
 
     def start(self, family: Any, *sizes: Any) -> Any:
-        """Start as the plan does, and remember the means; updates follow."""
+        """Start as the plan does, and record the means."""
         listening = ListeningFamily(family)
         experts = self._plan.start(listening, *sizes)
         listening.templates.append(family.mean(experts.eta))
@@ -70,7 +70,7 @@ class ListeningPlan:
 
 
 def fitted_aside(model: DynamicPartitionModel, X: NDArray[Any]) -> DynamicPartitionModel:
-    """The model, fitted beside the one that is kept, which alone is worth warnings."""
+    """The model fitted for snapshots; warnings are those of the kept fit only."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return model.fit(X)
@@ -87,7 +87,7 @@ def snapshots(
         With an integer `random_state`.
     X : ndarray of shape (n_rows, n_features)
     iterations : iterable of int
-        0 is the start. For one beyond the end, the end is taken, under its own number.
+        0 is the start. A number beyond the last iteration gives the final templates.
 
     Returns
     -------
@@ -100,7 +100,7 @@ def snapshots(
         PLANS[model.learning]() if isinstance(model.learning, str) else model.learning
     )
     fitted = fitted_aside(clone(model).set_params(learning=plan, verbose=0), X)
-    # Of several starts, the one that was kept ends where the model does.
+    # Of several starts, the kept one has the model's final templates.
     kept = min(plan.runs, key=lambda run: float(np.abs(run[-1] - fitted.means_).max()))
     steps = [record.step for record in fitted.history_]
     updates = [step.n_batches if step.n_rows else 1 for step in steps]

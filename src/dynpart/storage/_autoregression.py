@@ -1,4 +1,4 @@
-"""Weights of earlier values in a model file: those that are not zero, with their places."""
+"""Weights of earlier values in a model file: nonzero weights with their indices."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ AUTOREGRESSION = (
     "autoregression.centre",
 )
 LARGEST = 1e15
-"""Weights and centres of a file are at most this far from zero."""
+"""Maximum absolute value of weights and centres in a file."""
 
 
 def pack_autoregression(given: Autoregression | None) -> dict[str, NDArray[Any]]:
-    """Arrays of the weights; none if earlier values do not count."""
+    """Arrays of the weights; none without autoregression."""
     if given is None:
         return {}
     weights = as_float64(to_numpy(given.weights))

@@ -1,4 +1,4 @@
-"""Checkpoints: the state of a run of learning in a file. Knows arrays and JSON, no learner."""
+"""Checkpoints: the state of a run of learning in a file, as arrays and JSON."""
 
 from __future__ import annotations
 

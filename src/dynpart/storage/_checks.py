@@ -1,4 +1,4 @@
-"""Checks of a model file's metadata and arrays. Knows shapes and ranges, no estimator."""
+"""Checks of a model file's metadata and arrays: types, shapes and ranges."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dynpart.storage._numbers import LARGEST_SQUARE, check_array, is_count
 from dynpart.storage._stream import stream_arrays
 
 FAINTEST, STRONGEST = -1074.0, 1024.0
-"""Logarithms to base 2 of expertise lie between: float64 can say no other numbers."""
+"""Bounds of log2 expertise: the range of float64."""
 
 
 def _is_dict(value: Any) -> bool:
@@ -39,7 +39,7 @@ RULES: dict[str, Callable[[Any], bool]] = {
 
 
 def check_meta(path: Any, meta: Mapping[str, Any], *names: str) -> None:
-    """These entries, or all, are there and of their kind."""
+    """Check that these entries, or all, exist and have their type."""
     for name in names or RULES:
         if name not in meta or not RULES[name](meta[name]):
             raise ModelFileError(f"{path} has no valid entry {name!r} in its metadata")
@@ -48,9 +48,9 @@ def check_meta(path: Any, meta: Mapping[str, Any], *names: str) -> None:
 def check_arrays(
     path: Any, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], n_statistics: int
 ) -> None:
-    """Every array is there with its shape, its type and values that make sense.
+    """Check that every array exists and has its shape, type and range.
 
-    Arrays of the family are its own business.
+    The family checks its own arrays.
     """
     n_experts, n_features = meta["n_experts"], meta["n_features"]
     table = (n_experts, n_features)

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from dynpart.stability import Stability
 
 ENTRIES = {"selection": "selection_", "stability": "stability_", "baseline": "baseline_"}
-"""Entries of the metadata, and the attributes they keep."""
+"""Entries of the metadata and their attributes."""
 
 
 def pack_choices(model: BaseEstimator) -> dict[str, Any]:
-    """JSON entries of what the model has."""
+    """JSON entries of the attributes that the model has."""
     found = {entry: getattr(model, name, None) for entry, name in ENTRIES.items()}
     return {
         entry: plain(dataclasses.asdict(value))
@@ -32,7 +32,7 @@ def pack_choices(model: BaseEstimator) -> dict[str, Any]:
 
 
 def unpack_choices(path: Any, model: BaseEstimator, meta: Mapping[str, Any]) -> None:
-    """Give the model what the file has."""
+    """Set the attributes that the file has."""
     readers: dict[str, Callable[[Any, int], Any]] = {
         "selection": _selection,
         "stability": _stability,

@@ -1,7 +1,7 @@
 """The container of every file: named arrays and one JSON text, with a checksum over both.
 
-A safetensors file holds ``dynpart`` (the JSON text) and ``sha256`` in its metadata. This module
-checks sizes before it reads, and knows nothing of models.
+A safetensors file holds ``dynpart`` (the JSON text) and ``sha256`` in its metadata. Sizes are
+checked before reading. This module does not depend on models.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MOST_BYTES = 2**32
 """Largest file that is read unless the caller allows more."""
 
 MOST_HEADER_BYTES = 2**24
-"""Largest header: names of variables and the log of learning fit many times over."""
+"""Maximum size of the header, which holds names of variables and the log of learning."""
 
 _DTYPES = {
     "F64": np.float64,
@@ -40,7 +40,7 @@ _NON_FINITE = {"Infinity": math.inf, "-Infinity": -math.inf, "NaN": math.nan}
 
 
 class ModelFileError(ValueError):
-    """A file is not a complete, untouched file of a kind and version that can be read here."""
+    """A file is damaged, incomplete, or of a kind or version that cannot be read."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,13 +66,13 @@ def write_container(
     *,
     overwrite: bool = True,
 ) -> None:
-    """Write arrays and JSON to a file, atomically; the same content, the same bytes."""
+    """Write arrays and JSON to a file, atomically; equal content gives equal bytes."""
     arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     wrong = [name for name, array in arrays.items() if array.dtype not in _DTYPES.values()]
     if wrong:
         raise ModelFileError(f"array {wrong[0]!r} of type {arrays[wrong[0]].dtype} cannot be saved")
     text = as_text(meta)
-    # Widest numbers first, so that all of them lie where the processor wants them.
+    # Widest types first, so that all arrays are aligned.
     names = sorted(arrays, key=lambda name: (-arrays[name].itemsize, name))
     header = _header(text, {name: arrays[name] for name in names})
     with atomic_write(path, overwrite=overwrite) as file:
@@ -85,12 +85,12 @@ def as_text(meta: Mapping[str, Any]) -> str:
     """The JSON text of a file, with its entries in alphabetical order."""
     try:
         return json.dumps(plain(meta), allow_nan=False, separators=(",", ":"), sort_keys=True)
-    except (ValueError, RecursionError) as error:  # a number of thousands of digits, for instance
+    except (ValueError, RecursionError) as error:  # for example an integer of thousands of digits
         raise ModelFileError(f"metadata cannot be saved: {error}") from error
 
 
 def _header(text: str, arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    """The header of a safetensors file, whose own writer shuffles it."""
+    """The header of a safetensors file; the library's writer does not keep the order."""
     kinds = {np.dtype(dtype): kind for kind, dtype in _DTYPES.items()}
     entries: dict[str, Any] = {
         "__metadata__": {"dynpart": text, "sha256": _checksum(text, arrays)},
@@ -115,7 +115,7 @@ def _header(text: str, arrays: Mapping[str, NDArray[Any]]) -> bytes:
 
 
 def read_container(path: str | os.PathLike[str], *, max_bytes: int = MOST_BYTES) -> Container:
-    """Read a file that `write_container` wrote, or say what is wrong with it."""
+    """Read a file written by `write_container`, or raise ModelFileError."""
     from safetensors import SafetensorError, deserialize
 
     path = Path(path)
@@ -138,7 +138,7 @@ def read_container(path: str | os.PathLike[str], *, max_bytes: int = MOST_BYTES)
 def check_kind(
     path: str | os.PathLike[str], meta: Mapping[str, Any], kind: str, newest: int
 ) -> int:
-    """Check what sort of file this is; returns its format version."""
+    """Check the kind of a file and return its format version."""
     found, version = meta.get("kind"), meta.get("format")
     if found != kind:
         raise ModelFileError(f"{path} holds a {str(found)[:40]!r}, not a {kind!r}")
@@ -152,7 +152,7 @@ def check_kind(
 
 
 def plain(value: Any) -> Any:
-    """Turn a value into what JSON can say; non-finite floats become words."""
+    """A value as JSON values; non-finite floats become words."""
     if value is None or isinstance(value, str | bool):
         return value
     if isinstance(value, np.generic):
@@ -169,17 +169,17 @@ def plain(value: Any) -> Any:
 
 
 def number(value: Any) -> Any:
-    """Undo what `plain` does to non-finite floats."""
+    """Inverse of `plain` for non-finite floats."""
     return _NON_FINITE.get(value, value) if isinstance(value, str) else value
 
 
 def _content(path: Path, max_bytes: int) -> tuple[bytes, int]:
     """The bytes of a file and the length of its header.
 
-    The file is opened once: another one that takes its name meanwhile changes nothing. Sizes are
-    compared before anything is read.
+    The file is opened once, so that replacing it meanwhile has no effect. Sizes are compared before
+    reading.
     """
-    # Opening a pipe would wait for the user to write to it.
+    # Opening a pipe would block until another process writes to it.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     try:
         handle = os.open(path, flags)
@@ -206,7 +206,7 @@ def _content(path: Path, max_bytes: int) -> tuple[bytes, int]:
 
 
 def _checked_size(path: Path, status: os.stat_result, max_bytes: int) -> int:
-    """Bytes of a regular file, if they may be read."""
+    """Size of a regular file in bytes, or ModelFileError."""
     if stat.S_ISDIR(status.st_mode):
         raise ModelFileError(f"{path} is a folder, not a file")
     if not stat.S_ISREG(status.st_mode):
@@ -230,18 +230,18 @@ def _parsed(path: Path, text: str) -> dict[str, Any]:
 
 
 def _array(path: Path, name: str, facts: Mapping[str, Any]) -> NDArray[Any]:
-    """One array, after a look at its type; safetensors has checked sizes against the file."""
+    """One array, after a check of its type; safetensors has compared sizes with the file."""
     dtype = _DTYPES.get(facts["dtype"])
     if dtype is None:
         raise ModelFileError(
             f"{path}: array {name[:80]!r} has the unexpected type {facts['dtype']}"
         )
     if dtype is np.bool_ and not set(facts["data"]) <= {0, 1}:
-        raise ModelFileError(f"{path}: array {name[:80]!r} holds booleans that are neither")
+        raise ModelFileError(f"{path}: array {name[:80]!r} holds booleans other than 0 and 1")
     try:
         return np.frombuffer(facts["data"], dtype=dtype).reshape(facts["shape"])
     except (ValueError, OverflowError) as error:
-        raise ModelFileError(f"{path}: array {name[:80]!r} cannot be: {error}") from error
+        raise ModelFileError(f"{path}: array {name[:80]!r} is invalid: {error}") from error
 
 
 def _checksum(text: str, arrays: Mapping[str, NDArray[Any]]) -> str:

@@ -1,8 +1,7 @@
-"""Parts of a model file that not every model has: a graph, moments, the code book, the adaptation,
-a stream, names that people gave to experts, how the model was judged, how activations were counted
-if parameters have changed since.
+"""Optional parts of a model file: graph, moments, code book, adaptation, stream, names of experts,
+assessments, and the parameters with which activations were counted if they have changed.
 
-Each is written if the model has it and read if the file has it, with checks of its own.
+Each part is written if the model has it and read if the file has it, with its own checks.
 """
 
 from __future__ import annotations
@@ -35,14 +34,14 @@ MOMENTS = ("moments.mean", "moments.variance", "moments.observed", "moments.leve
 BOOK = ("book.codes", "book.counts")
 OPTIONAL = {*GRAPH, *MOMENTS, *BOOK, *PRIOR, *AUTOREGRESSION}
 LEAST_WEIGHT, MOST_WEIGHT = 1e-300, 1e6
-"""Weights of edges: evidence over heavier ones takes for ever to come to rest, and the reciprocal
-of lighter ones is infinite."""
+"""Range of the weights of edges: with larger weights smoothing does not converge, and the
+reciprocal of smaller ones overflows."""
 
 Arrays = dict[str, NDArray[Any]]
 
 
 def pack_extras(model: BaseEstimator) -> tuple[dict[str, Any], Arrays]:
-    """JSON entries and arrays of what the model has."""
+    """JSON entries and arrays of the parts that the model has."""
     from dynpart.encoding import Encoding
 
     meta: dict[str, Any] = {}
@@ -87,7 +86,7 @@ def graph_arrays(connectivity: Any) -> tuple[NDArray[Any], ...] | None:
 def unpack_extras(
     path: Any, model: BaseEstimator, meta: Mapping[str, Any], arrays: Mapping[str, Any]
 ) -> None:
-    """Give the model what the file has."""
+    """Set the parts that the file has."""
     n_experts, n_features = meta["n_experts"], meta["n_features"]
     _unpack_graph(path, model, arrays, n_features)
     model._book = _book(path, arrays, n_experts)
@@ -153,7 +152,7 @@ def _book(path: Any, arrays: Mapping[str, Any], n_experts: int) -> CodeBook | No
 
 
 def _expert_names(path: Any, meta: Any, n_experts: int) -> dict[int, str]:
-    """Names that people gave to experts."""
+    """Names of experts set by the user."""
     from dynpart.naming import checked_names
 
     if not isinstance(meta, dict) or not all(re.fullmatch("0|[1-9][0-9]{0,8}", k) for k in meta):
@@ -173,7 +172,7 @@ def _counted_with(path: Any, model: BaseEstimator, meta: Any) -> Encoding:
         return Encoding.of(model)
     names = {field.name for field in dataclasses.fields(Encoding)}
     if isinstance(meta, dict):
-        meta = {"amplitude": None} | meta  # files from before there were any
+        meta = {"amplitude": None} | meta  # older files have no entry
     if not isinstance(meta, dict) or set(meta) != names:
         raise ModelFileError(f"{path} has no valid record of how activations were counted")
     twin = copy.copy(model).set_params(**meta)

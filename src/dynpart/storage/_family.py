@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dynpart.families import Family
 
 PREFIX = "family."
-"""How names of arrays begin that belong to the family."""
+"""Prefix of the names of the family's arrays."""
 
 
 def pack_family(family: Family) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:

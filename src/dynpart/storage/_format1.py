@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dynpart.families import Family
 
 AGREEMENT = 1e-9
-"""Relative difference, of other processors' rounding, between experts and what a file shows."""
+"""Tolerance for rounding differences between experts and redundant arrays, relative."""
 SHOWN = ("means", "variances", "expertise")
 DESCRIBED = ("feature_names", "image_shape")
 
@@ -30,7 +30,7 @@ Arrays = dict[str, NDArray[Any]]
 def upgraded(
     path: Any, meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
 ) -> tuple[dict[str, Any], Arrays]:
-    """Metadata and arrays of format 2 that mean the same, or ModelFileError."""
+    """Equivalent metadata and arrays of format 2, or ModelFileError."""
     check_meta(path, meta, "n_experts", "n_features", "family")
     for name in DESCRIBED:
         if name not in meta:
@@ -56,7 +56,7 @@ def upgraded(
 
 
 def _shown(path: Any, meta: Mapping[str, Any], arrays: Mapping[str, Any]) -> Arrays:
-    """Arrays that show what experts think; variances go with the centre they are measured from."""
+    """Arrays of opinions; variances come with the centre from which they are measured."""
     table = (meta["n_experts"], meta["n_features"])
     most = float(np.finfo(np.float64).max)
     bounds: dict[str, dict[str, Any]] = {
@@ -73,7 +73,7 @@ def _shown(path: Any, meta: Mapping[str, Any], arrays: Mapping[str, Any]) -> Arr
 
 
 def _experts(path: Any, family: Family, shown: Arrays) -> Arrays:
-    """Experts from what they show."""
+    """Experts from arrays of opinions."""
     if family.n_levels is not None:
         top = family.n_levels - 1.0
         check_array(path, "means", shown["means"], shown["means"].shape, least=0.0, most=top)
@@ -101,9 +101,9 @@ def _check_agreement(path: Any, family: Family, shown: Arrays, arrays: Arrays) -
         most=STRONGEST,
     )
     with np.errstate(all="ignore"):
-        told = {"means": family.mean(eta), "expertise": np.exp2(level)}
+        expected = {"means": family.mean(eta), "expertise": np.exp2(level)}
         if "variances" in shown:
-            told["variances"] = family.variance(eta)
-        for name, array in told.items():
+            expected["variances"] = family.variance(eta)
+        for name, array in expected.items():
             if not np.allclose(array, shown[name], rtol=AGREEMENT, atol=0.0):
                 raise ModelFileError(f"{path} contradicts itself on the {name} of its experts")

@@ -12,7 +12,7 @@ from dynpart.storage._numbers import MOST_ROWS, is_count, is_real
 Rule = Callable[[Any], bool]
 
 LONGEST = 1e300
-"""Log-likelihoods are sums over all variables and may be larger than other numbers."""
+"""Bound of log-likelihoods, which are sums over all variables."""
 
 
 def _or_none(rule: Rule) -> Rule:
@@ -24,7 +24,7 @@ def _is_share(value: Any) -> bool:
 
 
 def _is_level(value: Any) -> bool:
-    """A bound on expertise, perhaps an infinite one."""
+    """A bound on expertise, which may be infinite."""
     return value == float("inf") or is_real(value, 0)
 
 
@@ -65,15 +65,15 @@ RECORD: dict[str, Rule] = {
 
 
 def pack_history(records: Any) -> list[Any]:
-    """Records as JSON can say them."""
+    """Records as JSON values."""
     return [plain(dataclasses.asdict(record)) for record in records]
 
 
 def read_history(path: Any, records: Any) -> tuple[Any, ...]:
     """The log of learning.
 
-    A record of an earlier version may lack what later ones ask for beyond it: that is as its
-    default says. What only other versions know is left out.
+    Entries that a record of an earlier version lacks get their defaults. Entries that this version
+    does not know are ignored.
     """
     from dynpart.learning import IterationRecord, Step
 
@@ -89,7 +89,7 @@ def read_history(path: Any, records: Any) -> tuple[Any, ...]:
 
 
 def _values(where: str, entries: Any, rules: Mapping[str, Rule], kind: type[Any]) -> dict[str, Any]:
-    """Entries of a record that this version knows, each of them valid."""
+    """Entries of a record that this version knows, or ModelFileError if one is invalid."""
     if not isinstance(entries, dict):
         raise ModelFileError(f"{where} is not one")
     entries = {_today(name, rules): value for name, value in entries.items()}

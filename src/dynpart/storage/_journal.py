@@ -1,8 +1,8 @@
 """The journal of a fit: stores and restores the state of every run of the learner.
 
-A fit is a sequence of runs (trial searches, restarts). All of them follow from seeds, so it is
-enough to know how far each one came: a fit that is started again asks for its runs in the same
-order, gets finished ones back as they ended, and continues with the one that was interrupted.
+A fit is a sequence of runs (trial searches, restarts). All of them are determined by seeds, so the
+state of each run is enough: a resumed fit requests its runs in the same order, gets the final
+states of finished ones, and continues with the interrupted one.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ class Journal:
     task : str
         Fingerprint of data and parameters, see :func:`fingerprint`.
     family : Family
-        Of the experts that are learnt.
+        Family of the experts.
     seed : int
-        From which all runs follow. A journal that is taken up again keeps its own.
+        Seed of all runs. A resumed journal keeps its own.
     every : float
-        Seconds between two writings; 0 writes after every iteration.
+        Seconds between two writes; 0 writes after every iteration.
     rows : str
         Fingerprint of the rows, see :func:`digest_rows`.
     resume : bool, default=True
-        Whether to continue from a file that exists. If not, it stays until the first run begins.
+        Whether to continue from an existing file. If False, it is kept until the first run begins.
 
     Attributes
     ----------
@@ -93,19 +93,19 @@ class Journal:
         self._runs: list[LearnerState] = self._read() if self.path.exists() and resume else []
 
     def begin(self, start: LearnerState) -> LearnerState:
-        """Where the next run stands: `start` itself, unless an earlier process came further."""
+        """The state of the next run: `start`, or a later state from the file."""
         self._begun += 1
         if self._begun <= len(self._runs):
             state = self._runs[self._begun - 1]
             return dataclasses.replace(state, experts=state.experts.like(start.experts.eta))
         self._runs.append(start)
-        if self._replaces:  # what another fit has left must not be taken for this one's
+        if self._replaces:  # the file of another fit must not be resumed
             self.write()
             self._replaces = False
         return start
 
     def note(self, state: LearnerState) -> None:
-        """Remember the state after an iteration of the current run; write it down when due."""
+        """Store the state after an iteration of the current run; write the file when due."""
         self._runs[self._begun - 1] = state
         if time.monotonic() - self._written >= self.every:
             self.write()
@@ -155,7 +155,7 @@ class Journal:
         return runs
 
     def _family_of(self, checkpoint: Checkpoint, run: int, n_features: int) -> Family:
-        """The family of a run: at its end what all experts share is fitted, too."""
+        """The family of a run, whose shared parameters are fitted at the end."""
         families = checkpoint.meta.get("families")
         if families is None:  # of an earlier version
             return self._family
@@ -191,22 +191,22 @@ def open_journal(
     every: float,
     resume: bool = True,
 ) -> Journal:
-    """The journal of fitting `model` to this data, new or taken up again.
+    """The journal of fitting `model` to this data, new or resumed.
 
     Parameters
     ----------
     path : path-like
     model : DynamicPartitionModel
-        Its parameters, but for `verbose` and a random generator, must be those of the journal.
+        Its parameters, except `verbose` and a random generator, must be those of the journal.
     data : Data
     rows : object
-        The data as the engine holds it. Must be that of the journal, row by row.
+        The data in the form of the engine. Must equal that of the journal, row by row.
     family : Family
     seed : int
     every : float
-        Seconds between two writings.
+        Seconds between two writes.
     resume : bool, default=True
-        Whether to continue from a file that exists, or to replace it when learning begins.
+        Whether to continue from an existing file, or to replace it when learning begins.
 
     Returns
     -------
@@ -239,14 +239,14 @@ def open_journal(
 
 
 def fingerprint(parameters: Mapping[str, Any], **arrays: Any) -> str:
-    """A short text that differs whenever parameters, data or the version of dynpart do.
+    """A hash of parameters, data and the version of dynpart.
 
     Parameters
     ----------
     parameters : mapping
-        By name; objects count with their repr.
+        By name; of other objects the repr is used.
     **arrays : array-like
-        What stands for the data, such as its shape and column moments.
+        Arrays that represent the data, such as its shape and column moments.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Model files: which arrays and words make a fitted model, and what must hold of them."""
+"""Model files: the arrays and metadata of a fitted model, and their checks."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ FORMAT = 2
 def save(model: BaseEstimator, path: str | os.PathLike[str], *, overwrite: bool = True) -> None:
     """Write a fitted model to a file.
 
-    A model that learns from a stream is stored with all that :meth:`partial_fit` needs to continue
-    as if it had never left memory. Parameters that are objects (a plan of your own, a random
-    generator) are stored as text only: the loaded model encodes as before, and takes their defaults
-    when it is fitted again. The same model gives the same bytes. A file of more than 4 GiB is read
-    by ``load(path, max_bytes=...)`` alone.
+    A model that learns from a stream is stored with its state, so that :meth:`partial_fit`
+    continues as in memory. Parameters that are objects (your own plan, a random generator) are
+    stored as text only: the loaded model encodes as before, and uses their defaults in a new fit.
+    Equal models give equal bytes. To read a file of more than 4 GiB, use
+    ``load(path, max_bytes=...)``.
 
     Parameters
     ----------
@@ -63,8 +63,7 @@ def save(model: BaseEstimator, path: str | os.PathLike[str], *, overwrite: bool 
     sklearn.exceptions.NotFittedError
         If the model is not fitted.
     ModelFileError
-        If the model holds something that `load` would refuse, such as an infinite level of
-        expertise.
+        If `load` would reject the model, for example because of an infinite expertise.
 
     Examples
     --------
@@ -88,7 +87,7 @@ def save(model: BaseEstimator, path: str | os.PathLike[str], *, overwrite: bool 
     except (TypeError, AttributeError, OverflowError) as error:
         raise ModelFileError(f"the model has invalid fitted attributes: {error}") from error
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what cannot be restored is said when it is missed
+        warnings.simplefilter("ignore")  # `load` warns about what cannot be restored
         _restored(path, type(model), json.loads(as_text(meta)), arrays)
     write_container(path, meta, arrays, overwrite=overwrite)
 
@@ -139,7 +138,7 @@ def restore(
     ----------
     path : path-like
     kind : type
-        The estimator to make, which has a default for every parameter.
+        Class of the estimator, which has a default for every parameter.
     max_bytes : int, default=2**32
         Larger files are rejected.
 
@@ -201,7 +200,7 @@ def _restored(
 
 
 def _schema(path: Any, value: Any, family: Family, n_features: int) -> Schema:
-    """What the variables are; arrays have shown before that there are so many."""
+    """The schema; the number of variables was checked with the arrays before."""
     from dynpart.schema import Schema
 
     try:

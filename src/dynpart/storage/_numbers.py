@@ -1,4 +1,4 @@
-"""Ranges of numbers in a file. Knows nothing of their meaning."""
+"""Ranges of numbers in a file."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from numpy.typing import NDArray
 from dynpart.storage._container import ModelFileError
 
 MOST = 2**31
-"""Counts of what is kept in memory, such as experts or iterations, are below this."""
+"""Upper bound of counts of objects in memory, such as experts or iterations."""
 MOST_ROWS = 2**53
-"""Counts of rows are below this: larger ones are no longer exact as floats."""
+"""Upper bound of counts of rows: larger ones are not exact as floats."""
 LARGEST = 1e150
-"""Numbers are at most this far from zero: their squares, and sums of these, stay finite."""
+"""Maximum absolute value of numbers, so that sums of their squares are finite."""
 LARGEST_SQUARE = 1e300
 
 
 def is_count(value: Any, least: int = 0, most: int = MOST) -> bool:
-    """Whether this is an integer, and no boolean, from `least` up to below `most`."""
+    """Whether this is an integer, not a boolean, from `least` to below `most`."""
     return type(value) is int and least <= value < most
 
 
 def is_real(value: Any, least: float = -LARGEST, most: float = LARGEST) -> bool:
-    """Whether this is a number, and no boolean, within bounds that leave out NaN and infinity."""
+    """Whether this is a finite number, not a boolean, within the bounds."""
     return type(value) in (int, float) and least <= value <= most
 
 
@@ -41,7 +41,7 @@ def check_array(
 ) -> NDArray[np.float64]:
     """The array, if it has floats, this shape and values within bounds; else ModelFileError.
 
-    With `inside` the bounds themselves are out of range too.
+    With `inside`, the bounds themselves are excluded.
     """
     shape = tuple(shape)
     if array is None:

@@ -18,23 +18,23 @@ if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
 MOST_THREADS = 1024
-"""Threads that a file may ask for."""
+"""Maximum number of threads in a file."""
 MOST_TURNS = 10**6
-"""Iterations, starts or passes that a file may ask for."""
+"""Maximum number of iterations, starts or passes in a file."""
 LARGEST = 1e30
-"""Numbers among the parameters are at most this far from zero: kernels add up many of them."""
+"""Maximum absolute value of numeric parameters, so that sums in kernels stay finite."""
 
 MOST_COLUMNS = 2**31
-"""Places of columns that a file may name."""
+"""Maximum index of a column in a file."""
 
 EARLIER: dict[str, str] = {"floor": "min_active"}
-"""Fields of plans that files of version 0.1 have under another name."""
+"""Fields of plans with another name in files of version 0.1."""
 
 _ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")
 
 
 def split_parameters(parameters: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Parameters JSON can keep, and descriptions of the others."""
+    """Parameters that JSON can represent, and descriptions of the others."""
     stored: dict[str, Any] = {}
     described: dict[str, str] = {}
     for name, value in parameters.items():
@@ -50,7 +50,7 @@ def split_parameters(parameters: Mapping[str, Any]) -> tuple[dict[str, Any], dic
             fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
             stored[name] = {"plan": type(value).__name__, "fields": plain(fields)}
         else:
-            # Without the place in memory, which is another one every time.
+            # Without the address in memory, which differs every time.
             described[name] = _ADDRESS.sub("", repr(value))[:1000]
     return stored, described
 
@@ -97,19 +97,19 @@ def unfitted(path: Any, kind: type[BaseEstimator], meta: Mapping[str, Any]) -> B
 
 
 def _warn(text: str) -> None:
-    """Warn where `load` was called, with nothing in it that a terminal would obey."""
+    """Warn at the caller of `load`, with control characters escaped."""
     warnings.warn(printable(text), stacklevel=6)
 
 
 def _shown(value: Any) -> str:
-    """A value in a message; Python cannot print integers of thousands of digits."""
+    """A value for a message; Python cannot print integers of thousands of digits."""
     if type(value) is int and abs(value) > 10**80:
         return "a number of more than 80 digits"
     return repr(value)[:80]
 
 
 def _is_sane(name: str, value: Any, default: Any) -> bool:
-    """Whether a value is of a kind, and a size, that is worth validating."""
+    """Whether a value has the type and range of the default, before validation."""
     if value is None or isinstance(value, str):
         return True
     if isinstance(value, bool):
@@ -119,7 +119,7 @@ def _is_sane(name: str, value: Any, default: Any) -> bool:
     if type(value) is not int:
         return False
     if name in ("random_state", "n_experts"):
-        return True  # validated against what they may be, to the last digit
+        return True  # fully checked by the validation
     most = MOST_THREADS if name == "n_jobs" else MOST_TURNS
     return is_count(value, -most, most + 1)
 
@@ -128,7 +128,7 @@ def _is_sane(name: str, value: Any, default: Any) -> bool:
 
 
 def _packed_columns(value: Any) -> dict[str, Any]:
-    """What was said of columns, as JSON can keep it: names differ from places."""
+    """The parameter `columns` as JSON values that distinguish names from indices."""
     if isinstance(value, Mapping):
         return {"of": [[plain(key), _packed_kind(kind)] for key, kind in value.items()]}
     return {"all": [_packed_kind(kind) for kind in value]}
@@ -139,7 +139,7 @@ def _packed_kind(kind: Any) -> Any:
 
 
 def _columns(path: Any, value: Any) -> dict[Any, Any] | list[Any]:
-    """What a file says of columns; that the kinds are known is checked when it is used."""
+    """The parameter `columns` of a file; its kinds are checked when it is used."""
     said = isinstance(value, dict) and len(value) == 1
     pairs, kinds = (value.get("of"), value.get("all")) if said else (None, None)
     if isinstance(kinds, list) and all(map(_is_kind, kinds)):
@@ -168,7 +168,7 @@ def _is_kind(kind: Any) -> bool:
 
 
 def _plans() -> dict[str, type]:
-    """Plans of the package, which can be kept in a file."""
+    """Plans of the package, which can be stored in a file."""
     from dynpart.learning import Annealed, Paper
 
     return {plan.__name__: plan for plan in (Annealed, Paper)}
@@ -199,7 +199,7 @@ def _plan(path: Any, value: Mapping[str, Any]) -> Any:
 
 
 def _suits(field: dataclasses.Field, value: Any) -> bool:
-    """Whether a value is of a kind, and a size, that is worth the plan's own checks."""
+    """Whether a value has the type and range of the field, before the plan's own checks."""
     if value is None:
         return "None" in str(field.type)
     if isinstance(field.default, bool):

@@ -1,4 +1,4 @@
-"""The prior over codes in a model file, and what files from before there was one mean."""
+"""The prior over codes in a model file, and its default for older files without one."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 PRIOR = ("prior.log_weight", "prior.parent", "prior.log_table")
 MOST_TYPES = 10_000
-"""Types that a file may hold."""
+"""Maximum number of types in a file."""
 LEAST_LOG = -1e4
-"""Log probabilities are at least this."""
+"""Smallest log-probability."""
 AGREEMENT = 1e-6
-"""How far probabilities may be from summing to one."""
+"""Tolerance for the sum of probabilities."""
 
 
 def pack_prior(prior: CodePrior) -> dict[str, NDArray[Any]]:
@@ -29,14 +29,14 @@ def pack_prior(prior: CodePrior) -> dict[str, NDArray[Any]]:
 
 
 def unpack_prior(path: Any, arrays: Mapping[str, Any], probabilities: NDArray) -> CodePrior:
-    """The prior of a file; independent activations where a file has none.
+    """The prior of a file; independent activations if the file has none.
 
     Parameters
     ----------
     path : path-like
     arrays : dict
     probabilities : ndarray of shape (n_experts,)
-        How often experts are active.
+        Activation frequencies of the experts.
     """
     from dynpart.prior import CodePrior
 
@@ -73,9 +73,9 @@ def _is_distribution(log_p: NDArray[Any]) -> bool:
 
 
 def with_prior(meta: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Metadata that says which prior was meant, where files did not have to say so.
+    """Metadata with the parameter `prior`, which older files lack.
 
-    Codes were then chosen by their likelihood alone, or charged as independent activations are.
+    In older versions codes were chosen by likelihood alone or under independent activations.
     """
     parts = {name: meta[name] for name in ("parameters", "counted_with") if name in meta}
     said = {name: part for name, part in parts.items() if isinstance(part, dict)}

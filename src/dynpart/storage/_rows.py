@@ -13,20 +13,20 @@ from dynpart.engines.blocks import BlockRows
 from dynpart.rows import Rows
 
 CHUNK_VALUES = 1 << 22
-"""Numbers that are brought off a GPU, or read from a mapped file, at a time."""
+"""Number of values copied from a GPU, or read from a mapped file, at a time."""
 
 
 def digest_rows(rows: Any, engine: Any = None) -> str:
-    """A short text that differs whenever a value, its type, a weight or an order does.
+    """A hash of the values, their type and order, and the weights.
 
     Parameters
     ----------
     rows : object
-        The data, as an engine holds it. Rows in memory are gone through once, piece by piece.
-        Blocks are read once more, and count with where they are cut, since sums over other blocks
-        are rounded otherwise. Chunks of a Dask array are gone through where they are.
+        The data in the form of an engine. Rows in memory are read once, in pieces. Blocks are read
+        once more; the hash includes their boundaries, because these affect rounding. Chunks of a
+        Dask array are hashed on their workers.
     engine : Engine, optional
-        That of a Dask array, which knows the cluster.
+        The engine of a Dask array, which has the cluster.
 
     Returns
     -------

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from dynpart.engines import Experts
 
 FARTHEST = 1e25
-"""Nats, with either sign, that one expert may give to what another expects.
+"""Maximum absolute log-density of one expert at the opinions of another, in nats.
 
-Engines keep log-densities in single precision, which ends at 1e38, and add them up over variables.
+Engines sum log-densities over variables in single precision, which ends at 1e38.
 """
 
 
@@ -29,7 +29,7 @@ def check_experts(path: Any, experts: Experts) -> None:
             nats = (np.abs(theta).max(axis=1) * np.abs(eta).max(axis=1)).sum(axis=0)
             numbers = (mean, variance, theta, log_partition, nats)
             sound = all(np.isfinite(part).all() for part in numbers) and (variance >= 0).all()
-            # Opinions beyond the family's bounds, rounding aside, leave the range of densities.
+            # Opinions outside the family's bounds, except by rounding, have no density.
             sound = sound and (variance >= 0.5 * family.variance(family.constrain(eta))).all()
             if not sound or np.abs(mean).max() > LARGEST or nats.max() > FARTHEST:
                 raise ModelFileError(

@@ -33,13 +33,13 @@ LEVELS = "levels"
 EXPERTS = ("eta", "log2_expertise")
 AVERAGES = ("usage", "weight", "statistics")
 MOST_CANDIDATES = 100
-"""Candidates a file may hold; plans of the package have at most four."""
+"""Maximum number of candidates in a file; plans of the package have at most four."""
 ROUNDING = 1e-3
-"""Averages of shares, added up in single precision, may end this far above one."""
+"""Tolerance for averages of shares above one, from sums in single precision."""
 
 
 def pack_moments(name: str, moments: ColumnMoments) -> tuple[dict[str, Any], Arrays]:
-    """Moments of some rows as a JSON entry and arrays called after `name`."""
+    """Moments of some rows as a JSON entry and arrays with the prefix `name`."""
     arrays = {f"{name}.{part}": _as_stored(getattr(moments, part)) for part in MOMENTS}
     if moments.levels is not None:
         arrays[f"{name}.{LEVELS}"] = _as_stored(moments.levels)
@@ -55,7 +55,7 @@ def unpack_moments(
     family: Family,
     n_features: int,
 ) -> ColumnMoments:
-    """Moments of some rows of a family, if they can be."""
+    """Moments of some rows of a family, or ModelFileError."""
     from dynpart.families import ColumnMoments
 
     if not (
@@ -74,7 +74,7 @@ def unpack_moments(
     mean, variance = column("mean", least, most), column("variance", 0.0, LARGEST_SQUARE)
     weight = float(facts["weight"] if "weight" in facts else facts["n_rows"])
     observed = np.full(n_features, weight)
-    if f"{name}.observed" in arrays:  # files of format 1 know complete rows without weights
+    if f"{name}.observed" in arrays:  # files of format 1 have complete rows without weights only
         observed = column("observed", 0.0, MOST_ROWS)
     moments = ColumnMoments(facts["n_rows"], mean, variance, facts["is_binary"], weight, observed)
     if not family.counts_levels:
@@ -86,7 +86,7 @@ def unpack_moments(
 
 
 def pack_stream(stream: Stream) -> tuple[dict[str, Any], Arrays]:
-    """A stream, but for its history, as a JSON entry and arrays."""
+    """A stream without its history, as a JSON entry and arrays."""
     if stream.moments is None:
         raise ModelFileError("a stream that has seen no batch cannot be saved")
     moments, arrays = pack_moments("stream.moments", stream.moments)
@@ -141,13 +141,13 @@ def unpack_stream(
     history: tuple[IterationRecord, ...],
     shape: tuple[int, int],
 ) -> Stream:
-    """A stream, if it can be.
+    """The stream of a file, or ModelFileError.
 
     Parameters
     ----------
     path : path-like
     facts : dict
-        The JSON entry, as :func:`stream_arrays` has seen it.
+        The JSON entry, checked by :func:`stream_arrays`.
     arrays : dict of ndarray
         Of the file.
     family : Family
@@ -163,8 +163,8 @@ def unpack_stream(
 
     if not is_count(facts.get("n_batches"), max(1, len(history))):
         raise ModelFileError(f"{path} holds an invalid stream")
-    told = facts.get("moments")
-    moments = unpack_moments(path, "stream.moments", told, arrays, family, shape[1])
+    stored = facts.get("moments")
+    moments = unpack_moments(path, "stream.moments", stored, arrays, family, shape[1])
     tried = tuple(
         _unpack_candidate(path, place, candidate, arrays, family, shape)
         for place, candidate in enumerate(_candidates(facts))

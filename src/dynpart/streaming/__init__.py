@@ -12,9 +12,9 @@ running averages of the sums: stepwise EM. Batch t moves them by a step that dec
 .. math:: \bar s_t = (1 - \gamma_t)\,\bar s_{t-1} + \gamma_t\, s_t, \qquad
           \gamma_t = (1 + t - t_0)^{-0.7},
 
-and expertise by as much of what the batch asks for. Until :math:`t_0`, while the plan searches, the
-step is one, and all candidates of the plan are tried: each learns from every batch, and the one
-that best explains the next batch, not seen before, continues.
+and expertise by the same share of the batch's update. Until :math:`t_0`, while the plan searches,
+the step is one, and all candidates of the plan are tried: each learns from every batch, and the one
+that best explains the next batch continues.
 """
 
 from dynpart.deprecated import renamed_in

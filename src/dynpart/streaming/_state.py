@@ -69,13 +69,13 @@ class Averages:
         return Averages(memory.worth, usage, sums)
 
     def like(self, reference: Any) -> Averages:
-        """The same averages as the kind of arrays that `reference` is."""
+        """The same averages as the type of arrays that `reference` is."""
         sums = ResponsibilitySums(like(self.sums.array, reference))
         return Averages(self.n_rows, like(self.usage, reference), sums)
 
     @classmethod
     def none(cls, experts: Experts) -> Averages:
-        """Before the first batch of all."""
+        """The averages before the first batch."""
         nothing = namespace(experts.eta).zeros_like(experts.log2_expertise)
         stacked = namespace(nothing).stack([nothing] * (1 + len(experts.eta)))
         return cls(0.0, nothing[:, 0], ResponsibilitySums(stacked))
@@ -84,9 +84,9 @@ class Averages:
     def behind(
         cls, experts: Experts, sums: ResponsibilitySums, codes: CodeSummary, n_rows: float
     ) -> Averages:
-        """Averages that could have led to these experts: `n_rows` rows, explained as a batch is.
+        """Averages that are consistent with these experts: `n_rows` rows with a batch's codes.
 
-        Half of the weight is spread evenly, so that experts the batch does not use are kept.
+        Half of the weight is spread evenly, so that experts that the batch does not use are kept.
         """
         weight = 0.5 * sums.weight / codes.n_rows + 0.5 / experts.n_experts
         stacked = namespace(weight).stack([weight, *(weight * experts.eta)])
@@ -111,7 +111,7 @@ class Candidate:
     averages: Averages
 
     def like(self, reference: Any) -> Candidate:
-        """The same candidate as the kind of arrays that `reference` is."""
+        """The same candidate as the type of arrays that `reference` is."""
         return Candidate(
             self.experts.like(reference), self.min_active, self.averages.like(reference)
         )
@@ -140,7 +140,7 @@ class Stream:
     n_batches: int = 0
 
     def like(self, reference: Any) -> Stream:
-        """The same stream as the kind of arrays that `reference` is: on a GPU or off it."""
+        """The same stream as the type of arrays that `reference` is, on its device."""
         moments = None if self.moments is None else self.moments.like(reference)
         candidates = tuple(each.like(reference) for each in self.candidates)
         return replace(self, candidates=candidates, moments=moments)

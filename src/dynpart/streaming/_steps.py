@@ -30,8 +30,8 @@ from dynpart.streaming._state import Averages, Candidate, Stream, Sums
 from dynpart.validation import check_fitted_number, checked_weights
 
 DECAY = 0.7
-"""Power of the number of batches by which steps shrink: above 1/2, so that noise averages out, and
-at most 1, so that no start is ever stuck."""
+"""Exponent of the decay of steps: above 1/2, so that noise averages out, and at most 1, so that any
+distance from the start can be covered."""
 
 
 def accumulate(
@@ -47,7 +47,7 @@ def accumulate(
     Parameters
     ----------
     rows : ndarray of shape (n_rows, n_features)
-        Numbers, NaN for missing values; or rows as `engine` holds them.
+        Numbers, NaN for missing values; or rows in the form of `engine`.
     experts : Experts
     rule : PursuitRule
     sample_weight : ndarray of shape (n_rows,), optional
@@ -123,7 +123,7 @@ def update(
     Parameters
     ----------
     experts : Experts
-        Those the sums were made with.
+        The experts with which the sums were computed.
     sums : Sums
     moments : ColumnMoments
         Of the data as a whole, towards which opinions are shrunk.
@@ -213,8 +213,7 @@ def advance(task: Task, plan: Plan, stream: Stream) -> Stream:
     task : Task
         With the rows of the batch and their moments.
     plan : Plan
-        Batch t follows its step t, and its last step once there are no more, in what a stream can
-        follow: see :func:`step_of_batch`.
+        Batch t follows its step t, or its last step, adapted by :func:`step_of_batch`.
     stream : Stream
 
     Returns
@@ -232,7 +231,7 @@ def advance(task: Task, plan: Plan, stream: Stream) -> Stream:
     if not step_of_batch(plan.steps(task, tried[0].min_active), t).search:
         tried = (_best(task, plan, tried),)
     runs = [_advance(task, plan, candidate, stream, n_rows) for candidate in tried]
-    # Whichever explains this batch best leads for now.
+    # The candidate that explains this batch best becomes the leader.
     runs.sort(key=lambda run: run[1][-1].penalised, reverse=True)
     return Stream(tuple(candidate for candidate, _ in runs), task.moments, runs[0][1], t + 1)
 
@@ -240,7 +239,7 @@ def advance(task: Task, plan: Plan, stream: Stream) -> Stream:
 def _advance(
     task: Task, plan: Plan, candidate: Candidate, stream: Stream, n_rows: float
 ) -> tuple[Candidate, tuple[IterationRecord, ...]]:
-    """What one candidate makes of a batch, and the history that ends with it."""
+    """One candidate after a batch, and the history up to this batch."""
     step = step_of_batch(plan.steps(task, candidate.min_active), stream.n_batches)
     memory = candidate.averages.memory(n_rows, step.size)
     before, known = LearnerState(candidate.experts, stream.history), candidate.averages.sums

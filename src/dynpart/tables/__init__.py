@@ -1,7 +1,7 @@
 """Tables: read users' data from files of many formats, and write results to files.
 
-This package knows files and arrays, no model. Readers trust no file: sizes are compared with the
-file before memory is allocated, and nothing is unpickled.
+This package knows files and arrays, no model. Readers compare declared sizes with the file before
+they allocate memory, and never unpickle.
 """
 
 from dynpart.tables._columns import advice, place

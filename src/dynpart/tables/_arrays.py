@@ -35,7 +35,7 @@ def read_npz_table(path: Path, name: str | None, binary: bool | None) -> Table:
         raise TableError(f"{path} is not a readable .npz file: {error}") from error
     names = None
     if name is None and {"values", "names"} <= set(members):
-        name = "values"  # as write_table makes them
+        name = "values"  # as written by write_table
         names = _npz_array(path, "names")
     name = chosen_array(path, name, members)
     check_room(2 * min(sizes[name], MOST_BYTES), f"reading array {name!r} of {path}")
@@ -69,7 +69,7 @@ def as_table(
 
 
 def check_shape(path: Path, shape: tuple[int, ...]) -> None:
-    """Reject a shape that is no table or set of images, or too large for one."""
+    """Reject a shape that is neither a table nor a set of images, or too large."""
     if len(shape) not in (2, 3) or 0 in shape:
         raise TableError(
             f"{path} must hold an array (rows, variables) or (images, height, width), got the "

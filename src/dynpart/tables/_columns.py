@@ -15,7 +15,7 @@ from dynpart.kinds import tells_rows_apart
 from dynpart.tables._table import LabelColumn, Table, TableError, row_blocks
 
 EXACT_INTEGERS = 2**53
-"""From here on, floating-point numbers skip some integers."""
+"""Largest integer up to which floating-point numbers represent all integers."""
 
 LARGEST_INTEGER = 2**64
 
@@ -37,12 +37,12 @@ def called(column: int, names: Sequence[str] | None) -> str:
 
 
 class Choice(NamedTuple):
-    """Which columns are wanted: names, or places where there are none, several with commas.
+    """The selected columns: names, or indices if there are no names, separated by commas.
 
     Attributes
     ----------
     keep : collection of str
-        The only ones; none for all.
+        The columns to keep; empty for all.
     drop : collection of str
     """
 
@@ -53,21 +53,21 @@ class Choice(NamedTuple):
         return bool(self.keep or self.drop)
 
     def columns(self, path: Path, n_columns: int, names: Sequence[str] | None) -> list[int]:
-        """Places of the columns that are left, ascending.
+        """Indices of the remaining columns, ascending.
 
         Parameters
         ----------
         path : Path
         n_columns : int
         names : sequence of str or None
-            A name per column, empty for one without; None or nothing if there are none.
+            A name per column, empty for a column without one; None or empty without names.
         """
         kept = set(places(path, self.keep, "keep", n_columns, names))
         dropped = set(places(path, self.drop, "drop", n_columns, names))
         return sorted((kept if self.keep else set(range(n_columns))) - dropped)
 
     def may_hold_labels(self, path: Path, n_columns: int, names: Sequence[str] | None) -> list[int]:
-        """Columns of which the first may hold labels, unless it is kept as a variable."""
+        """Remaining columns; the first may hold labels unless it is kept as a variable."""
         if 0 in places(path, self.keep, "keep", n_columns, names):
             return []
         return Choice(drop=self.drop).columns(path, n_columns, names)
@@ -76,7 +76,7 @@ class Choice(NamedTuple):
 def places(
     path: Path, choices: Collection[str], verb: str, n_columns: int, names: Sequence[str] | None
 ) -> Iterator[int]:
-    """Places of columns; a comma divides names, unless it belongs to one."""
+    """Indices of columns; commas separate names, unless a name contains the comma."""
     known = {name: place for place, name in enumerate(names or ()) if name}
     for choice in choices:
         for name in [choice] if choice in known else map(str.strip, choice.split(",")):
@@ -106,7 +106,7 @@ def checked_names(path: Path, names: Sequence[str], label_column: LabelColumn = 
 def check_not_infinite(
     path: Path | str, values: NDArray[Any], names: Sequence[str] | None = None
 ) -> None:
-    """Reject infinity, and say where the first one is; NaN is a gap."""
+    """Reject infinite values with the place of the first one; NaN is a gap."""
     if values.dtype.kind != "f":
         return
     for begin, block in row_blocks(values):
@@ -117,7 +117,7 @@ def check_not_infinite(
 
 
 def infinite(where: str, value: float) -> str:
-    """What is said about a value that is infinite."""
+    """The message about an infinite value."""
     return (
         f"{where} is {float(value)}; give a finite number, or nothing if it was not observed "
         "(an empty cell, in arrays NaN)"
@@ -125,7 +125,7 @@ def infinite(where: str, value: float) -> str:
 
 
 def advice(table: Table) -> list[str]:
-    """Sentences about columns that are probably not meant as variables.
+    """Sentences about columns that are probably not variables.
 
     Parameters
     ----------
@@ -134,16 +134,16 @@ def advice(table: Table) -> list[str]:
     Returns
     -------
     list of str
-        A column is pointed out that counts rows (different integers that ascend by a constant
-        step), that is called like an identifier and holds integers of which most differ, or that
-        holds integers too large for exact arithmetic.
+        About columns that number the rows (different integers with a constant step), that have the
+        name of an identifier and mostly different integers, or that hold integers too large for
+        exact arithmetic.
     """
     if table.image_shape is not None:
         return []
     lines = []
     for column in _candidates(table):
         if table.words_of(column) is not None:
-            continue  # indices of texts, which may well ascend
+            continue  # indices of texts may ascend
         values = np.asarray(table.values[:, column], dtype=np.float64)
         values = values[~np.isnan(values)]
         name = "" if table.names is None else table.names[column]
@@ -162,7 +162,7 @@ def advice(table: Table) -> list[str]:
 
 
 def _candidates(table: Table) -> list[int]:
-    """Columns that count in the first rows, or are called as if they did."""
+    """Columns that number the first rows, or have the name of an identifier."""
     if len(table.values) < _FEWEST_ROWS:
         return []
     head = np.asarray(table.values[:_FEWEST_ROWS], dtype=np.float64)
@@ -184,7 +184,7 @@ def _counts_rows(values: NDArray[np.float64], name: str) -> bool:
 
 
 def _beyond_exact(values: NDArray[Any]) -> list[int]:
-    """Columns with integers that floating-point numbers cannot all hold."""
+    """Columns with integers that floating-point numbers cannot represent exactly."""
     if values.dtype not in (np.float64, np.int64, np.uint64):
         return []
     found = np.zeros(values.shape[1], dtype=bool)

@@ -33,7 +33,7 @@ def read_folder(path: Path, size: tuple[int, int] | None, binary: bool | None) -
     first = _picture(files[0], size)
     if first.size * len(files) > MOST_VALUES:
         raise TableError(f"{path} holds too many pixels; make the pictures smaller with --size")
-    # One byte for a pixel, and as rows of gray values four more.
+    # One byte per pixel, and four more as a row of gray values.
     check_room(5 * first.size * len(files), f"reading {path} with {len(files):,} pictures")
     images = np.empty((len(files), *first.shape), dtype=first.dtype)
     for place, file in enumerate(files):
@@ -59,9 +59,9 @@ def _natural(file: Path) -> list[tuple[bool, int, str]]:
 
 
 def _picture(file: Path, size: tuple[int, int] | None) -> NDArray[Any]:
-    """One picture as gray values 0..255, finer than whole ones if it has more than 8 bits.
+    """One picture as gray values 0..255, with fractions if it has more than 8 bits.
 
-    The scale follows from the type of its pixels alone. Transparent pixels are black.
+    The scale depends only on the type of its pixels. Transparent pixels are black.
     """
     from PIL import Image
 
@@ -106,7 +106,7 @@ def _gray(file: Path, picture: Any) -> Any:
 
 
 def _flattened(picture: Any) -> Any:
-    """Put a transparent picture on a black ground."""
+    """Put a transparent picture on a black background."""
     from PIL import Image
 
     if "A" not in picture.getbands() and "transparency" not in picture.info:

@@ -24,9 +24,9 @@ from dynpart.tables.limits import MOST_VALUES, check_room
 def read_jsonl(path: Path, *, choice: Choice, roles: Roles) -> Table:
     """Read a table of JSON lines, plain or zipped.
 
-    Columns stand in the order in which their keys first appear. A key that a line does not have,
-    null, and a text that is a word for nothing are gaps. true and false are 1 and 0, and texts are
-    numbers by the rules of .csv files. A first column of texts that distinguish rows holds labels.
+    Columns are in the order in which their keys first appear. Missing keys, null, and texts for
+    missing values are gaps. true and false are 1 and 0, and texts are numbers by the rules of .csv
+    files. A first column of texts that distinguish rows holds labels.
     """
     reading = _Reading(path, choice, roles)
     for line, text in text_lines(path):
@@ -51,14 +51,14 @@ def _parsed(path: Path, line: int, text: str) -> list[tuple[str, Any]]:
 
 
 class _Object(list):
-    """An object of JSON as pairs, so that it differs from a list, and no key is lost."""
+    """A JSON object as pairs: a type of its own, which keeps duplicate keys."""
 
 
 class _Reading:
-    """One file on its way to a table: values that are there, with their rows and columns.
+    """The state of reading a file: its values with their rows and columns.
 
-    Which columns are wanted is known when all keys have been seen; until then what is no value
-    is remembered by its column.
+    Columns can be selected only after all keys have been read, so errors about values are stored by
+    column until then.
     """
 
     def __init__(self, path: Path, choice: Choice, roles: Roles) -> None:
@@ -74,7 +74,7 @@ class _Reading:
         self.check_at = NUMBERS_AT_ONCE
 
     def add(self, line: int, pairs: list[tuple[str, Any]]) -> None:
-        """Take up the next row."""
+        """Add the next row."""
         row = len(self.lines)
         self.lines.append(line)
         self.labels.append("")
@@ -119,7 +119,7 @@ class _Reading:
         return number
 
     def table(self) -> Table:
-        """What was read, as a table."""
+        """The table that was read."""
         if not self.lines:
             raise TableError(f"{self.path} is empty")
         names = list(self.names)
@@ -154,7 +154,7 @@ class _Reading:
         return table
 
     def _words(self, numbers: NDArray[np.float64], texts: dict[int, str], name: str) -> Words:
-        """A column in which texts stand, perhaps beside numbers."""
+        """A column with texts, and possibly numbers."""
         column = TextColumn()
         for row, number in enumerate(numbers.tolist()):
             text = texts.get(row)
@@ -162,19 +162,19 @@ class _Reading:
         return column.finished(self.fields, as_it_is=self.roles.takes_text(name))
 
     def _check_words(self, name: str, content: Words) -> None:
-        doubt = content.doubt
-        if doubt is None or doubt.reason == "names":
+        problem = content.problem
+        if problem is None or problem.reason == "names":
             return
         where = f"{self.path}: row {content.row} (line {self.lines[content.row]}), column {name!r}"
-        what = "a date" if doubt.reason == "dates" else "not a number"
+        what = "a date" if problem.reason == "dates" else "not a number"
         raise TableError(
-            f"{where} is {doubt.example[:40]!r}, {what}; leave the column out with "
+            f"{where} is {problem.example[:40]!r}, {what}; leave the column out with "
             f"--drop {name!r}, name the rows by it with --label-column {name!r} or take its texts "
             f"for levels with --categorical {name!r}"
         )
 
     def _values(self, kept: list[str]) -> NDArray[np.float64]:
-        """Numbers in their places, NaN elsewhere; keys that lines do not share make many places."""
+        """The table of numbers, NaN elsewhere; many different keys can make it large."""
         n_rows, n_columns = len(self.lines), len(kept)
         if n_rows * n_columns > MOST_VALUES:
             raise TableError(f"{self.path} has {n_rows:,} rows of {n_columns:,} keys: too many")

@@ -1,4 +1,4 @@
-"""Tables in MATLAB files, read in a process of its own: a damaged one can end SciPy's reader."""
+"""Tables in MATLAB files, read in a subprocess: a damaged file can crash SciPy's reader."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def read_mat_table(path: Path, name: str | None, binary: bool | None) -> Table:
 
 
 def _array(path: Path, name: str | None, copy: Path) -> NDArray[Any]:
-    """Let a process list the file and copy one array into a file that is safe to read."""
+    """Let a subprocess list the file and copy one array into an .npy file."""
     command = [sys.executable, "-P", _mat_process.__file__, os.fspath(path), os.fspath(copy)]
     with subprocess.Popen(
         command,
@@ -60,12 +60,12 @@ def _array(path: Path, name: str | None, copy: Path) -> NDArray[Any]:
 
 def _ask(process: subprocess.Popen[bytes], question: dict[str, Any]) -> None:
     assert process.stdin is not None
-    with suppress(BrokenPipeError):  # if it has ended, the missing answer tells
+    with suppress(BrokenPipeError):  # a process that has ended gives no answer
         process.stdin.write(json.dumps(question).encode() + b"\n")
 
 
 def _answer(path: Path, process: subprocess.Popen[bytes]) -> dict[str, Any]:
-    """What the process says; silence means that the file has ended it."""
+    """The answer of the process; no answer means that the file crashed it."""
     assert process.stdout is not None
     line = process.stdout.readline()
     if not line:

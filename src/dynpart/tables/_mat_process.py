@@ -13,7 +13,7 @@ ROOM = 2**32
 
 
 def limit_memory(n_bytes: int) -> None:
-    """Let a false size end in an error and not in a full memory."""
+    """Limit the memory, so that a false size raises an error."""
     try:
         import resource
     except ImportError:  # not a Unix system

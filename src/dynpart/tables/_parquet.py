@@ -1,4 +1,4 @@
-"""Tables in Parquet files: only columns that are wanted are read, a few rows at a time."""
+"""Tables in Parquet files: only the selected columns are read, a few rows at a time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ROWS_AT_ONCE = 2**16
 
 
 def read_parquet(path: Path, *, choice: Choice, roles: Roles) -> Table:
-    """Read columns of numbers and of text; first texts that distinguish rows are labels."""
+    """Read columns of numbers and of text; a first column of distinct texts holds labels."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -48,7 +48,7 @@ def read_parquet(path: Path, *, choice: Choice, roles: Roles) -> Table:
             for name in dict.fromkeys([*kept, *([labelled] if labelled else [])])
             if not _is_number(schema.field(name).type, pa)
         ]
-        # A dictionary keeps a text that stands in every row once.
+        # A dictionary stores repeated texts once.
         strings = [name for name in texts if _is_text(schema.field(name).type, pa)]
         with pq.ParquetFile(path, read_dictionary=strings or None) as file:
             values, found, labels = _content(path, file, kept, texts, labelled)
@@ -81,16 +81,16 @@ def read_parquet(path: Path, *, choice: Choice, roles: Roles) -> Table:
 
 def _check_words(path: Path, name: str, content: Words) -> None:
     """Reject numbers and dates that are stored as text."""
-    doubt = content.doubt
-    if doubt is not None and doubt.reason != "names":
+    problem = content.problem
+    if problem is not None and problem.reason != "names":
         raise TableError(
-            f"{path}: row {content.row}, column {name!r} is {doubt.example[:40]!r}, text instead "
+            f"{path}: row {content.row}, column {name!r} is {problem.example[:40]!r}, text instead "
             f"of a number; {_remedy(name)} or take its texts for levels with --categorical {name!r}"
         )
 
 
 def _is_number(kind: Any, pa: Any) -> bool:
-    """Whether values are numbers; a column of gaps alone counts as one."""
+    """Whether values are numbers; a column of gaps only counts as numbers."""
     types = pa.types
     return (
         types.is_integer(kind)
@@ -110,7 +110,7 @@ def _remedy(name: str) -> str:
 
 
 def _check_type(path: Path, name: str, kind: Any, pa: Any, roles: Roles) -> None:
-    """Reject what is neither numbers nor texts; dates are texts if the person says so."""
+    """Reject types other than numbers and texts; dates are accepted as texts on request."""
     if _is_number(kind, pa) or _is_text(kind, pa):
         return
     if pa.types.is_temporal(kind):
@@ -156,13 +156,13 @@ def _content(
 
 
 def _unpacked(file: Any) -> int:
-    """Bytes of the largest group of rows, which is unpacked as a whole."""
+    """Unpacked bytes of the largest row group, which is read as a whole."""
     groups = (file.metadata.row_group(i) for i in range(file.metadata.num_row_groups))
     return max((max(0, group.total_byte_size) for group in groups), default=0)
 
 
 def _numbers(column: Any) -> NDArray[Any]:
-    """A column's values; what is null becomes NaN."""
+    """A column's values, NaN for null."""
     if not column.null_count:
         return column.to_numpy(zero_copy_only=False)
     there = np.asarray(column.is_valid())

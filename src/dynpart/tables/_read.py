@@ -37,7 +37,7 @@ _STARTS = {
     b"{": ".jsonl",
 }
 _TEXTS = (".csv", ".txt", ".tsv", ".jsonl")
-"""Kinds that may be zipped."""
+"""Kinds of files that may be gzipped."""
 
 
 def read_table(
@@ -64,28 +64,28 @@ def read_table(
     array : str, default=None
         Name of the array in a .npz or .mat file that holds several.
     keep, drop : collection of str, default=()
-        Names of the only columns to read, and of columns to leave out; of a table without names
-        their places from 0. A text may hold several with commas between them.
+        Names of the columns to read, or to leave out; indices from 0 for a table without names. A
+        text may hold several, separated by commas.
     size : tuple of int, default=None
         (height, width) to which pictures of a folder are resized.
     binary : bool, default=None
-        Whether gray images become black and white; None decides by their look.
+        Whether gray images become black and white; None detects it.
     header : bool, default=None
-        Whether the first line of a table of text holds names; None decides by its look.
+        Whether the first line of a table of text holds names; None detects it.
     label_column : str or False, default=None
         Name of the column with the rows' labels, False if no column has them; None takes a first
         column of texts that distinguish rows. For .csv, .tsv, .jsonl, .xlsx and .parquet.
     levels : collection of str, default=()
-        Names of columns whose texts are levels, whatever they look like.
+        Names of columns whose texts are levels, even if they look like numbers or dates.
     like : Schema, default=None
-        What is known of the columns already, by a model that the rows are for: none of these holds
-        labels, and texts of others may be anything.
+        Schema of the model that the rows are for: none of its columns holds labels, and texts of
+        other columns are not checked.
 
     Returns
     -------
     Table
-        What was not observed is NaN: in text an empty cell or a word for nothing, such as NA; in
-        other files NaN or null.
+        Missing values are NaN: in text an empty cell or a word such as NA; in other files NaN or
+        null.
 
     Raises
     ------
@@ -122,7 +122,7 @@ def read_table(
                 table = _read(path, _kind_by_start(path), options)
             except TableError as error:
                 raise TableError(str(error).replace(str(path), "standard input")) from error
-            return replace(table, values=np.array(table.values))  # the file goes, the rows stay
+            return replace(table, values=np.array(table.values))  # the temporary file is deleted
     path = Path(source)
     if path.is_dir():
         return _by_columns(read_folder(path, size, binary), options)
@@ -205,7 +205,7 @@ def _kind_by_name(path: Path) -> str:
 
 
 def _kind_by_start(path: Path) -> str:
-    """What standard input holds; of zipped content, the beginning is unpacked."""
+    """The kind of standard input; the beginning of gzipped content is unpacked."""
     with path.open("rb") as file:
         start = file.read(8)
     if start.startswith(b"\x1f\x8b"):

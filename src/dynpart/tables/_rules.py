@@ -10,7 +10,7 @@ from dynpart.cells import Fields, Kind
 from dynpart.tables._table import LabelColumn
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
-"""How a text begins that spreadsheets compute instead of showing it."""
+"""First characters of texts that spreadsheets evaluate as formulas."""
 
 
 class Decision(NamedTuple):
@@ -28,7 +28,7 @@ def holds_names(head: Sequence[str], below: Sequence[str] | None, fields: Fields
     head : sequence of str
         Fields of the first line.
     below : sequence of str or None
-        Fields of the second line, where there is one.
+        Fields of the second line, if there is one.
     fields : Fields
 
     Returns
@@ -38,7 +38,7 @@ def holds_names(head: Sequence[str], below: Sequence[str] | None, fields: Fields
     top = [fields.kind(field) for field in head]
     if below is None:
         return Decision(Kind.TEXT in top)
-    short = len(below) == len(head) + 1  # R gives no name to the labels
+    short = len(below) == len(head) + 1  # R writes no name for the column of labels
     pairs = list(zip(top, (fields.kind(f) for f in (below[1:] if short else below)), strict=False))
     if any(a is Kind.TEXT and b is not Kind.TEXT for a, b in pairs):
         return Decision(True)
@@ -67,7 +67,7 @@ def holds_names(head: Sequence[str], below: Sequence[str] | None, fields: Fields
 
 
 def _counts_columns(head: Sequence[str]) -> bool:
-    """Is it what pandas writes above columns without names: nothing, 0, 1, 2?"""
+    """Whether the line is that of pandas for columns without names: empty, 0, 1, 2."""
     if len(head) < 2 or head[0].strip():
         return False
     found = [field.strip() for field in head[1:]]
@@ -80,7 +80,7 @@ def nameless_labels(names: Sequence[str], kept: Sequence[int]) -> Decision:
     Parameters
     ----------
     names : sequence of str
-        Names of the columns, if the file has any; one that is empty was left out.
+        Names of the columns, if the file has any; empty for a column without one.
     kept : sequence of int
         Columns that were not dropped.
     """
@@ -91,7 +91,7 @@ def nameless_labels(names: Sequence[str], kept: Sequence[int]) -> Decision:
 
 
 def label_remark(name: str, n_different: int, n_rows: int) -> str:
-    """What is said about a first column that was found to hold labels."""
+    """The remark about a first column that holds labels."""
     called = f"its first column ({name!r})" if name else "its first column"
     many = "in every row" if n_different == n_rows else f"in {n_different:,} of {n_rows:,} rows"
     other = (
@@ -103,18 +103,18 @@ def label_remark(name: str, n_different: int, n_rows: int) -> str:
 
 
 class Roles(NamedTuple):
-    """What was said about the roles of columns.
+    """The user's settings for the roles of columns.
 
     Attributes
     ----------
     label_column : str, False or None
-        Name of the column of labels; False for none, None to decide by the look of the first one.
+        Name of the column of labels; False for none, None to detect it.
     levels : collection of str
-        Names of columns whose texts are levels, whatever they look like.
+        Names of columns whose texts are levels, even if they look like numbers or dates.
     variables : collection of str
-        Names of columns that are no labels.
+        Names of columns that do not hold labels.
     judge : bool
-        Whether texts are rejected that are hardly meant as levels.
+        Whether to reject texts that are probably not levels.
     """
 
     label_column: LabelColumn = None
@@ -123,28 +123,28 @@ class Roles(NamedTuple):
     judge: bool = True
 
     def takes_text(self, name: str) -> bool:
-        """Whether any text will do in a column."""
+        """Whether a column accepts any text."""
         return not self.judge or name in self.levels
 
     def says_text(self, name: str) -> bool:
-        """Whether a column is said to have levels, so that 01 is a text."""
+        """Whether the user declared levels for a column, so that 01 is a text."""
         return name in self.levels
 
     def may_label(self, name: str) -> bool:
-        """Whether a first column may be found to hold labels."""
+        """Whether a first column may hold labels."""
         known = name in self.levels or name in self.variables
         return self.label_column is None and not known
 
 
 def without_guard(text: str) -> str:
-    """A name or label without the apostrophe that kept a spreadsheet from computing it."""
+    """A name or label without the apostrophe added by `with_guard`."""
     return text[1:] if text[:1] == "'" and text[1:].startswith(FORMULA_STARTS) else text
 
 
 def with_guard(text: str) -> str:
-    """A name or label with an apostrophe in front if a spreadsheet would compute it.
+    """A name or label with an apostrophe in front if a spreadsheet would evaluate it.
 
-    Negative numbers are left alone: they are what they look like.
+    Negative numbers are returned unchanged.
     """
     return f"'{text}" if text.startswith(FORMULA_STARTS) and not _is_plain(text) else text
 

@@ -1,4 +1,4 @@
-"""Tables in .xlsx files: the first sheet, read row by row as text is, by the same rules."""
+"""Tables in .xlsx files: the first sheet, read row by row by the rules of text tables."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from dynpart.tables._text import Reading, Record, read_again
 from dynpart.tables.limits import MOST_UNPACKED, check_room, in_words
 
 MOST_ROWS = 2**20
-"""Rows of a sheet, as Excel has them."""
+"""Maximum number of rows of a sheet in Excel."""
 _ROOM = 4
-"""Bytes of memory that a byte of unpacked text may take, texts of cells being kept."""
+"""Bytes of memory per byte of unpacked text."""
 _MEMBER = "[Content_Types].xml"
 
 
@@ -31,7 +31,7 @@ def read_xlsx(
     header: bool | None = None,
     roles: Roles,
 ) -> Table:
-    """Read the first sheet; of a formula counts the value that was saved with it."""
+    """Read the first sheet; formulas have their saved values."""
     try:
         import openpyxl
     except ImportError as error:
@@ -42,12 +42,12 @@ def read_xlsx(
     def once(texts: set[int] | None) -> Table:
         reading = Reading(path, Fields(decimal_comma=False), roles, texts)
         with path.open("rb") as file, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about styles and the like
+            warnings.simplefilter("ignore")  # about styles
             book = openpyxl.load_workbook(file, read_only=True, data_only=True, keep_links=False)
             if not book.worksheets:
                 raise TableError(f"{path} has no sheet of cells")
             sheet = book.worksheets[0]
-            sheet.reset_dimensions()  # what the file says of its size need not be true
+            sheet.reset_dimensions()  # the declared size may be wrong
             records = _records(path, sheet.iter_rows(values_only=True))
             return reading.table(records, choice, header)
 
@@ -70,7 +70,7 @@ def is_workbook(path: Path) -> bool:
 
 
 def _check_size(path: Path) -> None:
-    """Reject what unpacks to more than there is room for; no member gives more than it declares."""
+    """Reject a file that unpacks to more than the free memory, by its declared sizes."""
     with zipfile.ZipFile(path) as archive:
         n_bytes = sum(member.file_size for member in archive.infolist())
     if n_bytes > MOST_UNPACKED:
@@ -107,7 +107,7 @@ def _filled(path: Path, rows: Iterator[tuple[Any, ...]]) -> Iterator[Record]:
 
 
 def _as_text(cell: Any) -> str:
-    """A cell as it would stand in a .csv file."""
+    """A cell as text of a .csv file."""
     if cell is None:
         return ""
     if isinstance(cell, datetime.datetime | datetime.date | datetime.time):

@@ -14,7 +14,7 @@ from dynpart.coding import Coded, level_name
 GRAY_THRESHOLD = 127
 
 LabelColumn = str | Literal[False] | None
-"""Name of the column of labels; False for none, None to decide by the look of the first one."""
+"""Name of the column of labels; False for none, None to detect it."""
 
 
 class TableError(ValueError):
@@ -28,18 +28,18 @@ class Table:
     Attributes
     ----------
     values : ndarray of shape (n_rows, n_features)
-        uint8 where every value is 0 or 1, otherwise a float type. NaN was not observed.
+        uint8 if every value is 0 or 1, otherwise a float type; NaN for missing values.
     names : tuple of str or None
-        Names of the variables, where the file has names.
+        Names of the variables, if the file has names.
     labels : tuple of str or None
-        Names of the rows, where the file has them.
+        Names of the rows, if the file has them.
     image_shape : tuple of int or None
-        (height, width) where rows are images.
+        (height, width) if rows are images.
     words : tuple of (tuple of str or None), or None
-        The texts of each column of text, in their order; a value is the index of its text there.
-        None for columns of numbers, and for a table that has no other.
+        The texts of each column of text, in their order; a value is the index of its text. None for
+        columns of numbers, and for a table without texts.
     remarks : tuple of str
-        What the reader decided on its own and the user may want to know, one sentence each.
+        Decisions of the reader that the user may want to know, one sentence each.
     """
 
     values: NDArray[Any]
@@ -54,14 +54,14 @@ class Table:
         return None if self.words is None else self.words[column]
 
     def coded(self) -> Coded:
-        """The table as a model reads it."""
+        """The table as input of a model."""
         n_features = self.values.shape[1]
         words = self.words or (None,) * n_features
         dtypes = tuple("text" if texts else "float" for texts in words)
         return Coded(self.values, words, dtypes, self.names)
 
     def taken(self, columns: Sequence[int]) -> Table:
-        """The table with these columns alone, in this order."""
+        """The table with only these columns, in this order."""
         names, words = self.names, self.words
         return replace(
             self,
@@ -77,7 +77,7 @@ class Table:
         return replace(rest, values=compact(rest.values), words=words)
 
     def texts(self, column: int) -> tuple[str, ...]:
-        """Values of a column as texts; nothing for missing values."""
+        """Values of a column as texts; empty for missing values."""
         words, values = self.words_of(column), self.values[:, column].tolist()
         if words is None:
             return tuple("" if value != value else level_name(value) for value in values)
@@ -105,9 +105,9 @@ def images_as_rows(
     Parameters
     ----------
     images : ndarray of shape (n, height, width)
-        Gray values 0..255, whole or not.
+        Gray values 0..255, integers or fractions.
     binary : bool or None
-        True for black and white, False for gray, None to decide by the look of the images.
+        True for black and white, False for gray, None to detect it.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Tables as text: .csv and .tsv, plain or zipped, with names on top and perhaps labels."""
+"""Tables as text: .csv and .tsv, plain or gzipped, with optional names and labels."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynpart.cells import DASHES, Fields, Kind
-from dynpart.kinds import Doubt
+from dynpart.kinds import TextProblem
 from dynpart.levels import boolean_words
 from dynpart.tables._columns import Choice, checked_names, infinite, place
 from dynpart.tables._rules import (
@@ -37,11 +37,11 @@ from dynpart.tables.limits import MOST_UNPACKED, MOST_VALUES, check_room, in_wor
 MOST_FIRST_LINE = 2**20
 MOST_LINE = 2**24
 NUMBERS_AT_ONCE = 2**24
-"""Numbers that are read between two looks at the memory."""
+"""Number of values read between two checks of the memory."""
 ROWS_LOOKED_AT = 1000
-"""Rows in which columns are searched for texts before the file is read on."""
+"""Number of first rows that are searched for columns of text."""
 READINGS = 3
-"""How often a file is read at most; the last time every column may hold text."""
+"""Maximum number of readings of a file; in the last one every column may hold text."""
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
@@ -53,9 +53,9 @@ def read_text(
     header: bool | None = None,
     roles: Roles,
 ) -> Table:
-    """Read a table of text; `holds_names` and `holds_labels` decide what was not said.
+    """Read a table of text; names and labels are detected unless the user has set them.
 
-    Commas, semicolons and tabs are distinguished by the first line.
+    The separator (comma, semicolon or tab) follows from the first line.
     """
 
     def once(texts: set[int] | None) -> Table:
@@ -74,12 +74,12 @@ def read_text(
 
 
 def read_again(once: Callable[[set[int] | None], Table]) -> Table:
-    """Read a file, and once more if a text stands where the beginning had numbers alone.
+    """Read a file, and again if a column that began with numbers holds a text.
 
     Parameters
     ----------
     once : callable
-        Reads the file; called with places of columns that hold text, or None if any may.
+        Reads the file; called with the indices of columns of text, or None if any may hold text.
     """
     texts: set[int] | None = set()
     for _ in range(READINGS - 1):
@@ -91,14 +91,14 @@ def read_again(once: Callable[[set[int] | None], Table]) -> Table:
 
 
 def text_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Lines of a file of text, plain or zipped, none too long, with their numbers from 1."""
+    """Lines of a text file, plain or gzipped, with their numbers from 1; long lines are errors."""
     with _opened(path) as stream:
         yield from enumerate(_Lines(path, stream), start=1)
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[TextIO]:
-    """The file as text, unpacked on the way if it is zipped; what is no text is a TableError."""
+    """The file as text, unpacked if it is gzipped; TableError if it is not text."""
     with path.open("rb") as file:
         zipped = file.read(2) == _GZIP_MAGIC
     try:
@@ -116,7 +116,7 @@ def _opened(path: Path) -> Iterator[TextIO]:
 
 
 class _Capped(io.RawIOBase):
-    """Unpacked bytes that end with an error when there are too many of them."""
+    """Unpacked bytes, with an error if there are too many."""
 
     def __init__(self, path: Path, packed: gzip.GzipFile) -> None:
         self.path, self.packed, self.n_bytes = path, packed, 0
@@ -134,14 +134,14 @@ class _Capped(io.RawIOBase):
 
 
 class _Lines:
-    """Lines of a file, none too long; remembers whether one of them needs a closer look."""
+    """Lines of a file; records whether a line needs the slower parser. Long lines are errors."""
 
     def __init__(self, path: Path, stream: TextIO) -> None:
         self.path, self.stream = path, stream
         self.odd = True
 
     def up_to_content(self) -> list[str]:
-        """The first line that is not blank, and blank ones before it."""
+        """The first line that is not blank, with the blank lines before it."""
         found = []
         while line := self.stream.readline(MOST_FIRST_LINE):
             if len(line) >= MOST_FIRST_LINE:
@@ -160,13 +160,13 @@ class _Lines:
             raise StopIteration
         if len(line) >= MOST_LINE:
             raise TableError(f"{self.path} has a line of more than {MOST_LINE:,} characters")
-        # Python would read 1_0 and digits of other scripts as numbers: look at each field then.
+        # Python reads 1_0 and digits of other scripts as numbers: check each field of such lines.
         self.odd = self.odd or "_" in line or not line.isascii()
         return line
 
 
 class Record(NamedTuple):
-    """Fields of one row, the line it begins in, and how many blank lines stand just before it."""
+    """Fields of one row, its first line, and the number of blank lines just before it."""
 
     fields: list[str]
     line: int
@@ -175,7 +175,7 @@ class Record(NamedTuple):
 
 
 def _records(reader: Any, lines: _Lines) -> Iterator[Record]:
-    """Rows with content; a gap in quotes is content where rows have one field."""
+    """Rows with content; a quoted gap is content if rows have one field."""
     n_blank, begun, width = 0, 1, 0
     for fields in reader:
         quoted = width == 1 and fields == [""]
@@ -189,7 +189,7 @@ def _records(reader: Any, lines: _Lines) -> Iterator[Record]:
 
 
 class Reading:
-    """One file on its way to a table.
+    """The state of reading a file.
 
     Parameters
     ----------
@@ -197,7 +197,7 @@ class Reading:
     fields : Fields
     roles : Roles
     texts : set of int or None
-        Places of columns that are known to hold text; None if any column may.
+        Indices of columns that hold text; None if any column may.
     """
 
     def __init__(self, path: Path, fields: Fields, roles: Roles, texts: set[int] | None) -> None:
@@ -212,7 +212,7 @@ class Reading:
         choice: Choice,
         header: bool | None,
     ) -> Table:
-        """Decide what the lines are, then read them."""
+        """Detect names and labels, then read the rows."""
         head = next(records, None)
         if head is None:
             raise TableError(f"{self.path} is empty")
@@ -241,7 +241,7 @@ class Reading:
             remark = "its first line has a gap and is taken for a row; --header reads it as names"
             self.remarks.append(remark)
         if self.guessed and header:
-            self._doubt_names(found)
+            self._remark_repeated_names(found)
         words = tuple(found[column].words if column in found else None for column in kept)
         table = Table(
             compact(values),
@@ -257,8 +257,8 @@ class Reading:
                 self._check_words(column, found[column])
         return table
 
-    def _doubt_names(self, found: dict[int, Words]) -> None:
-        """Point out a name that stands in its own column, as if it were a value."""
+    def _remark_repeated_names(self, found: dict[int, Words]) -> None:
+        """Add a remark if a name also occurs as a value of its column."""
         for column, content in found.items():
             if self.names[column] in (content.words or ()):
                 self.remarks.append(
@@ -268,12 +268,16 @@ class Reading:
                 return
 
     def _check_words(self, column: int, content: Words) -> None:
-        """Reject dates and numbers that are stored as text, and say where the first one is."""
-        doubt = content.doubt
-        if doubt is None or doubt.reason == "names" or self.roles.takes_text(self._name(column)):
+        """Reject dates and numbers stored as text, with the place of the first one."""
+        problem = content.problem
+        if (
+            problem is None
+            or problem.reason == "names"
+            or self.roles.takes_text(self._name(column))
+        ):
             return
         where = self._place(content.row, self.lines[content.row], column)
-        raise TableError(f"{where} is {doubt.example[:40]!r}, {self._remedy(doubt, column)}")
+        raise TableError(f"{where} is {problem.example[:40]!r}, {self._remedy(problem, column)}")
 
     def _name(self, column: int) -> str:
         return (self.names[column] if self.names else "") or f"x{column}"
@@ -284,7 +288,7 @@ class Reading:
         return decision.value
 
     def _names(self, head: list[str], first: list[str]) -> list[str]:
-        """Names of all columns; R leaves out the one of the labels."""
+        """Names of all columns; R writes no name for the column of labels."""
         names = [without_guard(name.strip()) for name in head]
         n_names, n_fields = len(names), len(first)
         text_below = self.fields.kind(first[0]) is Kind.TEXT
@@ -298,7 +302,7 @@ class Reading:
         return names
 
     def _columns(self, n_columns: int, choice: Choice) -> tuple[list[int], int | None]:
-        """Which columns hold variables, and which one labels as far as that is known."""
+        """Columns of variables, and the column of labels if it is known."""
         names, label_column = self.names, self.roles.label_column
         if names:
             checked_names(self.path, [name for name in names if name], label_column)
@@ -323,7 +327,7 @@ class Reading:
     def _named(
         self, values: NDArray[np.float64], kept: list[int], found: dict[int, Words]
     ) -> tuple[NDArray[np.float64], list[int], dict[int, Words]]:
-        """Give names to columns that have values but no name, and leave out those with neither."""
+        """Name columns that have values but no name; drop columns with neither."""
         if not self.names:
             return values, kept, found
         empty = []
@@ -348,7 +352,7 @@ class Reading:
     def _rows(
         self, begin: list[Record], more: Iterator[Record], kept: list[int], labelled: int | None
     ) -> tuple[NDArray[np.float64], dict[int, Words], list[str]]:
-        """Numbers, what became of columns of text, and labels of all rows."""
+        """Numbers, parsed columns of text, and labels of all rows."""
         texts = {column: TextColumn() for column in kept if self._holds_text(column, begin)}
         plain = [column for column in kept if column not in texts]
         labels: list[str] = []
@@ -393,7 +397,7 @@ class Reading:
         return values, {c: words for c, words in found.items() if words.words is not None}, labels
 
     def _holds_text(self, column: int, begin: list[Record]) -> bool:
-        """Whether a column is read as text: it is known to be, or begins with one."""
+        """Whether a column is read as text: it is known to be text, or its first rows have one."""
         if self.texts is None or column in self.texts or self.roles.says_text(self._name(column)):
             return True
         return any(
@@ -414,7 +418,7 @@ class Reading:
     def _joined(
         self, numbers: array, found: dict[int, Words], kept: list[int], plain: list[int]
     ) -> NDArray[np.float64]:
-        """Columns of numbers and of text beside each other, none infinite."""
+        """Columns of numbers and of text joined; infinite values are errors."""
         values = np.frombuffer(numbers, dtype=np.float64).reshape(len(self.lines), len(plain))
         if found:
             beside = np.empty((len(values), len(kept)))
@@ -431,7 +435,7 @@ class Reading:
     def _check_growth(self, n_values: int) -> None:
         if n_values > MOST_VALUES:
             raise TableError(f"{self.path} holds more than {MOST_VALUES:,} numbers")
-        # Eight bytes for each of the next ones, and in the end two for each in marks and copies.
+        # Eight bytes for each further value, and at the end two per value for masks and copies.
         n_bytes = 8 * NUMBERS_AT_ONCE + 2 * n_values
         check_room(n_bytes, f"{self.path}: going on after {n_values:,} numbers")
 
@@ -450,7 +454,7 @@ class Reading:
             )
 
     def _with_gaps(self, record: Record, plain: list[int]) -> list[float]:
-        """Numbers of a row in which some field is not plainly one."""
+        """Numbers of a row in which some field is not a plain number."""
         values = [self.fields.plain_value(record.fields[column]) for column in plain]
         late = {column for column, value in zip(plain, values, strict=True) if value is None}
         if late:
@@ -461,8 +465,8 @@ class Reading:
         names = [name or f"x{at}" for at, name in enumerate(self.names)]
         return place(self.path, row, column, names, line=line)
 
-    def _remedy(self, doubt: Doubt, column: int) -> str:
-        """What a field is instead of a number, and what to do about it."""
+    def _remedy(self, problem: TextProblem, column: int) -> str:
+        """Description of a field that is not a number, with remedies."""
         name = self.names[column] if self.names else ""
         options = (
             f"leave the column out with --drop {name!r}, name the rows by it with --label-column "
@@ -470,12 +474,12 @@ class Reading:
             if name
             else "take the column out"
         )
-        if doubt.example in DASHES:
+        if problem.example in DASHES:
             gap = "leave the cell empty if it was not observed"
             return f"not a number; write 0, or {gap}; or {options}"
-        if doubt.reason == "dates":
+        if problem.reason == "dates":
             return f"a date, not a number; {options}, or turn it into a number"
-        if doubt.reason == "mixed":
+        if problem.reason == "mixed":
             return f"not a number; leave the cell empty if it was not observed, or {options}"
         return f"not a plain number; write digits and a point alone, or {options}"
 
@@ -483,17 +487,17 @@ class Reading:
 def labels_from_first(
     table: Table, first: Words | None, roles: Roles, *, kept: bool = True
 ) -> Table:
-    """The table whose first column holds labels if its texts distinguish rows.
+    """The table, with its first column as labels if its texts distinguish rows.
 
     Parameters
     ----------
     table : Table
         Without labels.
     first : Words or None
-        What its first column is; None if it holds numbers.
+        The parsed first column; None if it holds numbers.
     roles : Roles
     kept : bool, default=True
-        Whether the column is a variable if it holds no labels.
+        Whether the column is a variable if it does not hold labels.
     """
     name = table.names[0] if table.names else "x0"
     rest = table if table.values.shape[1] < 2 else table.without_first()
@@ -505,11 +509,11 @@ def labels_from_first(
 
 
 def _tells_rows_apart(first: Words, roles: Roles, name: str) -> bool:
-    """Whether a column may hold labels, and is no variable or has another text in most rows."""
+    """Whether a column may hold labels: it is not a variable, or most of its texts differ."""
     if first.words is None or not roles.may_label(name):
         return False
     n_observed = int((~np.isnan(first.values)).sum())
-    reason = None if first.doubt is None else first.doubt.reason
+    reason = None if first.problem is None else first.problem.reason
     if roles.variables:
         return True  # the model has no such variable
     different = 2 * len(first.words) > n_observed and boolean_words(first.words) is None

@@ -1,4 +1,4 @@
-"""Columns of text on their way to a table: texts kept once, then numbers or indices of words."""
+"""Columns of text: distinct texts are stored once, and become numbers or indices of words."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from dynpart.cells import Fields, Kind
 from dynpart.coding import in_order
-from dynpart.kinds import Doubt, doubt_about
+from dynpart.kinds import TextProblem, text_problem
 from dynpart.levels import boolean_words
 from dynpart.tables._rules import without_guard
 
 
 class LateText(Exception):
-    """A column that looked like numbers has a text further down: it is to be read as text."""
+    """A column of numbers has a text in a later row and must be read as text."""
 
     def __init__(self, columns: set[int]) -> None:
         super().__init__(columns)
@@ -25,7 +25,7 @@ class LateText(Exception):
 
 
 class Words(NamedTuple):
-    """What became of a column.
+    """A parsed column.
 
     Attributes
     ----------
@@ -33,15 +33,15 @@ class Words(NamedTuple):
         Numbers, or indices of words; NaN for missing values.
     words : tuple of str or None
         None if all texts were numbers.
-    doubt : Doubt or None
-        What speaks against taking the words for levels.
+    problem : TextProblem or None
+        Reason why the words are probably not levels.
     row : int
-        The first row in which the doubt shows.
+        The first row with the example.
     """
 
     values: NDArray[np.float64]
     words: tuple[str, ...] | None = None
-    doubt: Doubt | None = None
+    problem: TextProblem | None = None
     row: int = 0
 
 
@@ -53,7 +53,7 @@ class TextColumn:
         self.places: dict[str, int] = {}
 
     def add(self, text: str) -> None:
-        """Take up the next cell."""
+        """Add the next cell."""
         text = text.strip()
         code = self.places.get(text)
         if code is None:
@@ -61,16 +61,16 @@ class TextColumn:
         self.codes.append(code)
 
     def finished(self, fields: Fields, *, as_it_is: bool = False, typed: bool = False) -> Words:
-        """The column as numbers if it holds nothing else, otherwise as words.
+        """The column as numbers if all cells are numbers or gaps, otherwise as words.
 
         Parameters
         ----------
         fields : Fields
             How numbers are written.
         as_it_is : bool, default=False
-            Whether its texts are words whatever they look like.
+            Whether all texts are words, even if they look like numbers.
         typed : bool, default=False
-            Whether the file tells numbers from texts itself, so that no text is a number.
+            Whether the file stores types, so that no text is a number.
         """
         codes = np.frombuffer(self.codes, dtype=np.int64) if self.codes else np.empty(0, np.int64)
         looks = [fields.kind(text) for text in self.places]
@@ -90,13 +90,13 @@ class TextColumn:
             for text, kind, n in zip(texts, looks, counts, strict=True)
             if kind is not Kind.MISSING
         }
-        doubt = None if as_it_is else doubt_about(counted, fields)
-        row = 0 if doubt is None else int(np.argmax(codes == texts.index(doubt.example)))
-        return Words(values, words, doubt, row)
+        problem = None if as_it_is else text_problem(counted, fields)
+        row = 0 if problem is None else int(np.argmax(codes == texts.index(problem.example)))
+        return Words(values, words, problem, row)
 
 
 def _indices(texts: list[str], looks: list[Any], words: Sequence[str]) -> NDArray[np.float64]:
-    """The place of each text among the words; NaN for what stands for nothing."""
+    """The index of each text among the words; NaN for missing values."""
     index = {word: i for i, word in enumerate(words)}
     for i, word in enumerate(words):
         index.setdefault(word.lower(), i)

@@ -25,7 +25,7 @@ ENDINGS = (".csv", ".tsv", ".npy", ".npz", ".parquet")
 
 
 def check_output(target: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """Raise what `write_table` would raise, before work is spent on its content."""
+    """Raise the errors of `write_table` before its content is computed."""
     if str(target) == "-":
         if sys.stdout is None:
             raise TableError("standard output is closed; name a file to write to")
@@ -55,21 +55,21 @@ def write_table(
     target : path-like or "-"
         Ends in .csv, .tsv, .npy, .npz or .parquet; "-" writes .csv to standard output.
     values : ndarray of shape (n_rows, n_columns)
-        NaN, which was not observed, becomes an empty cell of text, or null in .parquet.
+        NaN becomes an empty cell of text, or null in .parquet.
     names : sequence of str
-        Names of the columns; .npy has no room for them.
+        Names of the columns; .npy cannot store them.
     labels : sequence of str, default=None
-        Names of the rows, which become a first column "row"; .npy has no room for them. In text,
-        names and labels that a spreadsheet would take for formulas get an apostrophe in front.
+        Names of the rows, which become a first column "row"; .npy cannot store them. In text, names
+        and labels that a spreadsheet would evaluate as formulas get an apostrophe in front.
     words : sequence of (sequence of str or None), default=None
-        The texts of each column of text, whose values are indices of these.
+        The texts of each column of text, whose values are indices of texts.
     overwrite : bool, default=False
         Whether an existing file may be replaced.
 
     Raises
     ------
     TableError
-        If the ending is not known.
+        If the extension is not known.
     FileExistsError
         If the file exists and must not be replaced.
 
@@ -111,9 +111,9 @@ def write_table(
 def _cells(
     values: NDArray[Any], words: Sequence[Sequence[str] | None] | None
 ) -> Iterator[list[Any]]:
-    """Rows of cells: texts for indices of words, nothing for NaN.
+    """Rows of cells: texts for indices of words, empty for NaN.
 
-    Beside texts, whole numbers are written without a point.
+    In a table with texts, integers are written without a decimal point.
     """
     if not any(words or ()):
         gaps = count_gaps(values) > 0
@@ -147,13 +147,13 @@ def _write_text(
 ) -> None:
     writer = csv.writer(stream, delimiter=delimiter, lineterminator="\n")
     left: list[str] = [] if labels is None else ["row"]
-    # On a terminal control characters would be obeyed; in a file they are content.
+    # Control characters are escaped on a terminal; in a file they are content.
     shown = printable if stream.isatty() else str
     writer.writerow([*left, *(with_guard(shown(name)) for name in names)])
     for place, cells in enumerate(rows):
         label = [] if labels is None else [with_guard(shown(labels[place]))]
-        told = (shown(cell) if isinstance(cell, str) else cell for cell in cells)
-        writer.writerow([*label, *told])
+        texts = (shown(cell) if isinstance(cell, str) else cell for cell in cells)
+        writer.writerow([*label, *texts])
 
 
 def _write_parquet(

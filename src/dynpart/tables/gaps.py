@@ -1,4 +1,4 @@
-"""Gaps: missing cells, NaN in a table; `cells.MISSING` lists their forms in text."""
+"""Gaps: missing cells, NaN in a table; `cells.MISSING` lists their texts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def count_gaps(values: NDArray[Any]) -> int:
 
 
 def gaps_in_words(values: NDArray[Any]) -> str:
-    """A sentence on how many cells are missing, or nothing if none is."""
+    """A sentence on how many cells are missing; empty if none is."""
     n_gaps = count_gaps(values)
     if not n_gaps:
         return ""
@@ -35,7 +35,7 @@ def gaps_in_words(values: NDArray[Any]) -> str:
 
 
 def check_observed(source: str, table: Table) -> None:
-    """Reject a column without a single value: nothing can be learnt about it.
+    """Reject a column without any observed value.
 
     Raises
     ------
@@ -57,7 +57,7 @@ def check_observed(source: str, table: Table) -> None:
 def refuse_gaps(
     source: Path | str, values: NDArray[Any], names: Sequence[str] | None, reason: str
 ) -> None:
-    """Reject NaN where something cannot have gaps, and say where the first one is."""
+    """Reject NaN in arrays that cannot have gaps, with the place of the first one."""
     if values.dtype.kind != "f":
         return
     for begin, block in row_blocks(values):

@@ -8,13 +8,13 @@ from pathlib import Path
 from dynpart.tables._table import TableError
 
 MOST_VALUES = 2**31
-"""Most numbers in a table that is read whole."""
+"""Maximum number of values of a table."""
 
 MOST_PIXELS = 2**24
-"""Most pixels of one picture."""
+"""Maximum number of pixels of one picture."""
 
 MOST_UNPACKED = 2**33
-"""Most bytes of text that are unpacked from a .gz file."""
+"""Maximum number of bytes of text unpacked from a .gz file."""
 
 _GROUPS = (  # limit, use and statistics of a container, by the kernel's two interfaces
     ("memory.max", "memory.current", "memory.stat"),
@@ -23,19 +23,19 @@ _GROUPS = (  # limit, use and statistics of a container, by the kernel's two int
 
 
 def free_memory() -> int | None:
-    """Bytes that can still be had here, by the system and by a container's limit; None: unknown."""
+    """Free memory in bytes, by the system and by a container's limit; None if unknown."""
     known = [_free_of_system(), *(_free_of_group(*files) for files in _GROUPS)]
     return min((n_bytes for n_bytes in known if n_bytes is not None), default=None)
 
 
 def check_room(n_bytes: int, what: str) -> None:
-    """Reject what would need more memory than there is, before room is made for it.
+    """Raise TableError if more memory is needed than is free.
 
     Parameters
     ----------
     n_bytes : int
     what : str
-        Who needs them; begins the message.
+        The operation that needs them; begins the message.
 
     Raises
     ------
@@ -47,7 +47,7 @@ def check_room(n_bytes: int, what: str) -> None:
 
 
 def in_words(n_bytes: int) -> str:
-    """A number of bytes as people say it."""
+    """A number of bytes with a unit."""
     for size, unit in ((10**12, "TB"), (10**9, "GB"), (10**6, "MB")):
         if n_bytes >= size:
             return f"{n_bytes / size:,.1f} {unit}"
@@ -64,7 +64,7 @@ def _free_of_group(limit: str, use: str, statistics: str) -> int | None:
     most, used = _content(folder + limit).strip(), _content(folder + use).strip()
     if not (most.isdecimal() and used.isdecimal()):
         return None
-    # Pages of files count as used but are given up when memory is requested.
+    # Cached file pages count as used but are released when memory is requested.
     cached = re.findall(r"^(?:in)?active_file (\d+)", _content(folder + statistics), re.MULTILINE)
     return max(0, int(most) - int(used) + sum(map(int, cached)))
 

@@ -10,22 +10,22 @@ from pathlib import Path
 import numpy as np
 
 from dynpart.coding import level_name
-from dynpart.kinds import doubt_about
+from dynpart.kinds import text_problem
 from dynpart.levels import boolean_words
 from dynpart.schema import Schema
 from dynpart.tables._columns import called, places
 from dynpart.tables._table import Table, TableError, compact
 
 WIDEST = 48
-"""Characters of the levels that are shown of a column."""
+"""Maximum number of characters for the levels of a column."""
 MOST_SHOWN = 60
-"""Columns that are shown one by one; of more, only those that are not like most."""
+"""Maximum number of columns shown one by one; of more, only unusual columns are shown."""
 
 
 def said_kinds(
     source: str, table: Table, kinds: Mapping[str, Collection[str] | None]
 ) -> dict[str | int, str]:
-    """What was said of columns, by name, or by place where they have no names.
+    """The user's settings for columns, by name, or by index if they have no names.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def said_kinds(
         The file, for messages.
     table : Table
     kinds : mapping
-        For each kind names of columns, perhaps several with commas between them.
+        For each kind the names of columns, separated by commas.
 
     Returns
     -------
@@ -42,7 +42,7 @@ def said_kinds(
     Raises
     ------
     TableError
-        If a column is not there, or two kinds are said of it.
+        If a column does not exist or has two kinds.
     """
     said: dict[str | int, str] = {}
     for kind, wanted in kinds.items():
@@ -65,13 +65,13 @@ def variables_of(
     ----------
     table : Table
     said : mapping
-        What was said of columns, which stay then.
+        The user's settings for columns; these columns are kept.
 
     Returns
     -------
     table : Table
     others : list of (str, str)
-        Columns that are no variables: their names, and what became of them.
+        Columns that are not variables: their names, and their use.
 
     Raises
     ------
@@ -87,8 +87,8 @@ def variables_of(
             kept.append(d)
             continue
         texts = Counter(text for text in table.texts(d) if text)
-        doubt = doubt_about(texts)
-        if doubt is None or doubt.reason != "names":
+        problem = text_problem(texts)
+        if problem is None or problem.reason != "names":
             kept.append(d)
             continue
         many = f"{len(texts):,} different texts in {sum(texts.values()):,} rows"
@@ -116,10 +116,10 @@ def understood(table: Table, schema: Schema, others: Sequence[tuple[str, str]] =
     Parameters
     ----------
     table : Table
-        Whose values are numbers, levels by their indices.
+        Table of numbers, with indices for levels.
     schema : Schema
     others : sequence of (str, str)
-        Columns that are no variables, and what became of them.
+        Columns that are not variables, and their use.
 
     Returns
     -------
