@@ -13,6 +13,7 @@ from dynpart.arrays import to_numpy
 from dynpart.encoding import Encoding
 from dynpart.engines import Experts, row_log_base
 from dynpart.learning import (
+    PULLS,
     WORTH_IT,
     LearnerState,
     Mixture,
@@ -21,6 +22,7 @@ from dynpart.learning import (
     Task,
     allows_mixture,
     break_ties,
+    can_pull,
     fit_experts,
     fit_mixture,
     iterate,
@@ -78,6 +80,7 @@ class Judge:
         self.task = replace(split.task, joint=False)
         self.n_largest = 0
         self.leader: Candidate | None = None
+        self._pulls: dict[int, float] = {}  # by size of mixtures
         self._led: tuple[Candidate, Told] | None = None
         rng = np.random.default_rng(seed)
         self.sample = self.task.draw(rng, JUDGED_ROWS, replace=False)
@@ -212,10 +215,12 @@ class Judge:
 
     def mixture(self, n_experts: int) -> Array:
         """Log P(x) of held-back rows under a mixture; one component is independent columns."""
-        return self._mixture(n_experts).log_densities(self.split.held)
+        mixture = self._mixture(n_experts, self._pulls.get(n_experts, PULLS[0]))
+        return mixture.log_densities(self.split.held)
 
-    def _mixture(self, n_experts: int) -> Mixture:
-        return fit_mixture(replace(self.task, n_experts=n_experts), self.plan, self.seed)
+    def _mixture(self, n_experts: int, pull: float) -> Mixture:
+        task = replace(self.task, n_experts=n_experts)
+        return fit_mixture(task, self.plan, self.seed, pull * self.plan.epsilon)
 
     def _share_idle(self, mixture: Mixture) -> float:
         """Share of the components that are the likeliest of no row."""
@@ -228,28 +233,42 @@ class Judge:
     def mixtures(self, most: int, report: Callable[[str], None] | None = None) -> Curve:
         """Log P(x) of held-back rows under mixtures, from two components on.
 
-        It ends where two sizes in a row save too little, or where components are idle. There is
-        none where a fit would not try one expert per row.
+        Where a size saves too little, larger weights of the data's average are tried. It ends where
+        two sizes in a row save too little even so, or where components are idle. There is none
+        where a fit would not try one expert per row.
         """
         found: Curve = {}
         if not (self.split.task.joint and allows_mixture(self._sized(2), self.plan)):
             return found
+        pulls = list(PULLS if can_pull(self.task) else PULLS[:1])
         n_experts, best, n_vain = 2, -np.inf, 0
         while n_experts <= most and n_vain < 2:
-            mixture = self._mixture(n_experts)
-            if self._share_idle(mixture) > IDLE:
+            enough = best + EARNED * (n_experts - max(found, default=0)) / self.task.n_rows
+            told = self._by_mixture(n_experts, pulls[0])
+            if told is None:
                 break
-            told = Told.alone(mixture.log_densities(self.split.held))
             nats = self._mean(told.density)
+            for pull in pulls[1:] if nats <= enough else ():
+                again = self._by_mixture(n_experts, pull)
+                if again is not None and self._mean(again.density) > nats:
+                    told, nats = again, self._mean(again.density)
+                    pulls = [one for one in pulls if one >= pull]
             if report is not None:
                 report(f"mixture of {n_experts}: held-back rows have {nats:.3f} nats")
-            gain = self.task.n_rows * (nats - best)
-            if gain > EARNED * (n_experts - max(found, default=0)):
+            if nats > enough:
                 found[n_experts], best, n_vain = told, nats, 0
+                self._pulls[n_experts] = pulls[0]
             else:
                 n_vain += 1
             n_experts = max(n_experts + 1, round(GROWTH * n_experts))
         return found
+
+    def _by_mixture(self, n_experts: int, pull: float) -> Told | None:
+        """How a mixture tells held-back rows; None if components are idle."""
+        mixture = self._mixture(n_experts, pull)
+        if self._share_idle(mixture) > IDLE:
+            return None
+        return Told.alone(mixture.log_densities(self.split.held))
 
     def follow_mixtures(self, sizes: list[int]) -> Curve:
         """The same for these sizes."""
