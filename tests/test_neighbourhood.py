@@ -8,7 +8,7 @@ from scipy.special import logsumexp
 
 from dynpart import DynamicPartitionModel
 from dynpart.encoding import log_likelihood
-from dynpart.neighbourhood import neighbourhood
+from dynpart.neighbourhood import expert_losses, neighbourhood
 from tests.effort import examples
 from tests.strategies import problems
 from tests.test_prior import all_codes, random_prior
@@ -41,6 +41,41 @@ def test_sums_are_those_of_all_neighbours(problem, seed):
         assert found.log_density[n] == pytest.approx(total, rel=1e-6, abs=1e-6)
         share = np.exp(value - total) @ codes
         np.testing.assert_allclose(found.activation[n], share, atol=1e-6)
+
+
+@examples(30)
+@given(problem=problems(), seed=st.integers(0, 1000), fewest=st.integers(1, 2))
+def test_losses_are_those_of_the_best_neighbour_without_the_expert(problem, seed, fewest):
+    experts, rows = problem
+    rng, n_experts = np.random.default_rng(seed), experts.n_experts
+    if n_experts <= fewest:
+        return
+    prior = random_prior(seed, 2, n_experts)
+    active = rng.random((len(rows), n_experts)) < 0.5
+    active[np.arange(len(rows)), rng.integers(n_experts, size=len(rows))] = True
+    if fewest > 1:
+        active[:, :2] = True
+    found = expert_losses(rows, active, experts, prior, fewest)
+    for n, code in enumerate(active):
+        row = rows[np.array([n])]
+        told = log_likelihood(row, code[None], experts) + prior.log_prob(code[None])
+        for k in range(n_experts):
+            codes = near(code)
+            codes = codes[~codes[:, k] & (codes.sum(axis=1) >= min(fewest, code.sum()))]
+            if not code[k]:
+                codes = code[None]
+            if len(codes) == 0:
+                assert found[n, k] == np.inf
+                continue
+            explained = log_likelihood(rows[np.full(len(codes), n)], codes, experts)
+            chance = prior.log_prob(codes)
+            best = (explained + chance).argmax()
+            completed = codes[best].copy()
+            completed[k] = True
+            both = np.logaddexp(chance[best], prior.log_prob(completed[None])[0])
+            assert found[n, k] == pytest.approx(
+                told[0] - explained[best] - both, rel=1e-5, abs=1e-5
+            )
 
 
 @pytest.fixture(scope="module")

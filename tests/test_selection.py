@@ -48,18 +48,45 @@ def test_rows_with_other_weights_stay_whole(weight, n_parts):
         assert all(((part == 0) | (part == weight)).all() for part in parts)
 
 
-@given(st.lists(st.tuples(st.floats(-50, -1), st.floats(0, 5)), min_size=1, max_size=12))
+nats_and_error = st.tuples(st.floats(-50, -1), st.floats(0, 5))
+
+
+def beside_best(scores):
+    """Scores with their errors; the highest has none."""
+    best = max(score for score, _ in scores)
+    return [(score, 0.0 if score == best else error) for score, error in scores]
+
+
+def as_good(scores):
+    """Places of the scores that are about as high as the highest."""
+    best = max(score for score, _ in scores.values())
+    return [
+        place
+        for place, (score, error) in scores.items()
+        if best - score <= min(TIE * error, AS_SHORT * abs(best))
+    ]
+
+
+@given(st.lists(st.tuples(nats_and_error, nats_and_error), min_size=1, max_size=12))
 def test_the_smallest_size_that_is_as_good_as_the_best_is_chosen(curve):
-    best = max(nats for nats, _ in curve)
+    joint, density = (beside_best(scores) for scores in zip(*curve, strict=True))
     tried = tuple(
-        TriedSize(k + 1, nats, 0.0 if nats == best else error, 1.0)
-        for k, (nats, error) in enumerate(curve)
+        TriedSize(k + 1, *one, 1.0, *other)
+        for k, (one, other) in enumerate(zip(joint, density, strict=True))
     )
-    size = chosen(tried)
-    gap = {one.n_experts: best - one.nats for one in tried}
-    bound = {one.n_experts: min(TIE * one.error, AS_SHORT * abs(best)) for one in tried}
-    assert gap[size] <= bound[size]
-    assert all(gap[smaller] > bound[smaller] for smaller in range(1, size))
+    likely = as_good(dict(enumerate(density)))
+    assert chosen(tried) == 1 + min(as_good({k: joint[k] for k in likely}))
+
+
+def test_a_size_under_which_rows_are_less_likely_is_not_chosen():
+    """Though one code each describes them as shortly: more experts have more codes near it."""
+    tried = (
+        TriedSize(2, -9.0, 0.1, 1.0, -8.9, 0.1),
+        TriedSize(3, -5.05, 0.1, 1.5, -4.9, 0.1),
+        TriedSize(4, -5.0, 0.0, 1.6, -4.5, 0.1),
+        TriedSize(5, -5.1, 0.1, 1.6, -4.5, 0.0),
+    )
+    assert chosen(tried) == 4
 
 
 @given(st.lists(st.tuples(st.floats(-5, 5), st.integers(1, 4)), min_size=2, max_size=20))

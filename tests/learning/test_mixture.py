@@ -9,7 +9,7 @@ from dynpart import DynamicPartitionModel
 from dynpart.datasets import make_pairs
 from dynpart.engines import Experts, make_engine
 from dynpart.families import column_moments, make_family
-from dynpart.learning import Annealed
+from dynpart.learning import Annealed, Task, fit_mixture
 from dynpart.learning._contest import mixture_wins
 from dynpart.learning._mixture import learn_mixture
 from dynpart.persistence import load
@@ -185,6 +185,36 @@ def test_sums_without_some_rows_are_those_of_the_others():
     np.testing.assert_allclose(left.sums.array, others.sums.array, atol=1e-9)
     np.testing.assert_allclose(left.usage, others.usage)
     assert left.log_likelihood == pytest.approx(others.log_likelihood)
+
+
+def rare(n_rows, seed=0):
+    """Rows of four kinds that have a few of many rare things, most of them in common."""
+    p = np.random.default_rng(0).beta(0.3, 12, (4, 60))
+    rng = np.random.default_rng(seed)
+    kind = rng.integers(0, 4, n_rows)
+    return (rng.random((n_rows, 60)) < p[kind]).astype(np.uint8)
+
+
+def task_of(X, n_experts):
+    family = make_family("bernoulli", column_moments(X))
+    rows = Rows.of(X, family)
+    return Task(CPU, rows, column_moments(X), family, n_experts, 30, 1, n_experts, joint=True), rows
+
+
+def test_opinions_of_many_components_are_pulled_to_the_average_as_held_back_rows_ask():
+    X, unseen = rare(2500).astype(float), rare(2500, seed=1).astype(float)
+    task, rows = task_of(X, 24)
+    found = learn_mixture(task, Annealed(), rows, -np.inf, 0)
+    plain = fit_mixture(task, Annealed(), 0)
+    assert found.epsilon > plain.epsilon == Annealed().epsilon
+    told = Rows.of(unseen, task.family)
+    assert found.log_densities(told).mean() > plain.log_densities(told).mean() + 0.05
+
+
+def test_few_rows_are_not_held_back_to_choose_a_weight_of_the_average():
+    task, rows = task_of(rare(1000).astype(float), 24)
+    found = learn_mixture(task, Annealed(), rows, -np.inf, 0)
+    assert found.epsilon == Annealed().epsilon
 
 
 def test_noise_is_no_mixture():

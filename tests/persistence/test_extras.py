@@ -239,10 +239,11 @@ def test_what_cannot_be_restored_is_said_where_load_was_called(tmp_path):
     assert [warning.filename for warning in said] == [__file__]
 
 
+TRIED = {"n_experts": 4, "nats": -3.0, "error": 0.0, "mean_active": 2.0}
 JUDGEMENTS = {
     "selection": {
         "n_experts": 4,
-        "tried": [{"n_experts": 4, "nats": -3.0, "error": 0.0, "mean_active": 2.0}],
+        "tried": [TRIED],
         "columns": -4.0,
         "mixture": None,
         "n_rows": 16,
@@ -277,6 +278,9 @@ def test_judgements_are_kept(tmp_path, forge, entry):
         ("selection", {"n_experts": 5}),
         ("selection", {"tried": []}),
         ("selection", {"tried": [{"n_experts": 4}]}),
+        ("selection", {"tried": [TRIED | {"density": "x", "density_error": 0.0}]}),
+        ("selection", {"tried": [TRIED | {"density": -3.0}]}),
+        ("selection", {"tried": [TRIED | {"density": -3.0, "density_error": -1.0}]}),
         ("selection", {"columns": "x"}),
         ("selection", {"n_rows": -1}),
         ("selection", {"more": 1}),

@@ -91,9 +91,9 @@ These explanations follow from the form of the models. None of them was measured
 - **Circuits sum over all hidden states.** Their log P(x) is exact. Ours is a lower bound: the sum
   runs over the codes near the one found by search.
 - **The number of experts is chosen for short descriptions.** `n_experts="auto"` compares sizes
-  by one code per row, or by log P(x) where one expert per row is better, on held-back training
-  rows. It chooses the smallest size that is about as good as the best. A larger model may have a
-  higher density.
+  by log P(x) of held-back training rows. Of the sizes that are about as good as the best, it
+  chooses the smallest that describes rows about as shortly by one code each. A larger model may
+  have a slightly higher density.
 - **A mixture has one component per row.** Its cost is low if rows fall into groups. Several active
   experts cost more, which is worth it if parts combine freely.
 """

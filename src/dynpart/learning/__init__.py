@@ -13,7 +13,7 @@ from dynpart.learning._contest import log_densities
 from dynpart.learning._diagnosis import complaints
 from dynpart.learning._learner import RunLog, iterate, learn_once
 from dynpart.learning._left_out import leave_out
-from dynpart.learning._mixture import Mixture, allows_mixture, fit_mixture
+from dynpart.learning._mixture import PULLS, Mixture, allows_mixture, can_pull, fit_mixture
 from dynpart.learning._objective import activation_probabilities, penalised_objective
 from dynpart.learning._plans import Annealed, Paper, Plan, Sizes, Step, candidates
 from dynpart.learning._records import IterationRecord, LearnerState
@@ -25,6 +25,7 @@ from dynpart.learning._unseen import WORTH_IT
 
 __all__ = [
     "COUNTED_ROWS",
+    "PULLS",
     "WORTH_IT",
     "Adaptation",
     "Annealed",
@@ -44,6 +45,7 @@ __all__ = [
     "activation_probabilities",
     "allows_mixture",
     "break_ties",
+    "can_pull",
     "candidates",
     "complaints",
     "expected_kernels",

@@ -30,7 +30,12 @@ FEWEST_ROWS = 2000
 
 
 def mixture_wins(
-    task: Task, plan: Plan, rule: PursuitRule, seed: int, learn: Callable[[Task], Fit]
+    task: Task,
+    plan: Plan,
+    rule: PursuitRule,
+    seed: int,
+    epsilon: float,
+    learn: Callable[[Task], Fit],
 ) -> bool:
     """Whether a mixture describes held-back rows in clearly fewer bits.
 
@@ -45,6 +50,8 @@ def mixture_wins(
     rule : PursuitRule
         How rows will be encoded.
     seed : int
+    epsilon : float
+        Weight of the data's average in the opinions of the mixture.
     learn : callable
         Task -> Fit, several experts per row.
 
@@ -58,7 +65,7 @@ def mixture_wins(
     codes = pursue(engine, fit.rows, fit.experts, replace(rule, prior=prior))
     prior = prior_of(codes, task.n_experts, MOST_TYPES)
     several = log_densities(engine, fit.experts, prior, split.held, replace(rule, prior=prior))
-    alone = fit_mixture(split.task, plan, seed).log_densities(split.held)
+    alone = fit_mixture(split.task, plan, seed, epsilon).log_densities(split.held)
     return task.n_rows * float(np.average(alone - several, weights=split.weight)) > WORTH_IT
 
 

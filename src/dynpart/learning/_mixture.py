@@ -22,6 +22,7 @@ from dynpart.engines import (
 )
 from dynpart.learning._batch import break_ties
 from dynpart.learning._plans import Plan
+from dynpart.learning._splits import splits_of
 from dynpart.learning._task import Task
 from dynpart.prior import CodePrior
 
@@ -36,6 +37,12 @@ SETTLED = 1e-4
 SHARPNESS = 1.3
 """Power of the posterior probabilities in the last iterations."""
 SHARP_ITERATIONS = 20
+PULLS = (1.0, 4.0, 32.0)
+"""Weights of the data's average in opinions (eq. 5), as multiples of the plan's."""
+WORTH_PULLING = 2.0
+"""Nats, over all held-back rows, that a larger weight must gain."""
+FEWEST_TO_PULL = 2000
+"""Rows of which some can be held back to choose this weight."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,6 +58,8 @@ class Mixture:
         Rows it was fitted to.
     log_likelihood, log_joint : float
         Means of log P(x) and, for the likeliest expert, of log P(x, expert) in the last iteration.
+    epsilon : float
+        Weight of the data's average in opinions (eq. 5).
     """
 
     experts: Experts
@@ -58,6 +67,7 @@ class Mixture:
     n_rows: float
     log_likelihood: float
     log_joint: float
+    epsilon: float
 
     def total_log_density(self, engine: Engine, rows: Any) -> float:
         """The sum of log P(x) over rows held by the engine."""
@@ -96,10 +106,10 @@ def learn_mixture(task: Task, plan: Plan, rows: Any, enough: float, seed: int) -
     Mixture or None
     """
     start, usual = _start(task, plan, seed), task.population
-    first, _ = _em(task, plan, rows, start, usual, FIRST_ITERATIONS)
+    first, _ = _em(task, rows, start, usual, FIRST_ITERATIONS)
     if first.log_likelihood < enough:
         return None
-    return _learnt(task, plan, first, usual)
+    return _learnt(task, replace(first, epsilon=_best_epsilon(task, plan, seed)), usual)
 
 
 def allows_mixture(task: Task, plan: Plan) -> bool:
@@ -109,43 +119,60 @@ def allows_mixture(task: Task, plan: Plan) -> bool:
     return allowed and not special and 2 <= task.n_experts <= task.n_rows / 2
 
 
-def fit_mixture(task: Task, plan: Plan, seed: int) -> Mixture:
-    """The mixture of all rows."""
-    return _learnt(task, plan, _start(task, plan, seed), task.population)
+def fit_mixture(task: Task, plan: Plan, seed: int, epsilon: float | None = None) -> Mixture:
+    """The mixture of all rows, with this weight of the data's average or with the plan's."""
+    return _learnt(task, _start(task, plan, seed, epsilon), task.population)
 
 
-def mixture_without(task: Task, plan: Plan, left_out: Any, seed: int) -> Mixture:
+def can_pull(task: Task) -> bool:
+    """Whether there are enough rows to choose the weight of the data's average."""
+    return task.n_rows >= FEWEST_TO_PULL
+
+
+def _best_epsilon(task: Task, plan: Plan, seed: int) -> float:
+    """The weight of the data's average in opinions that describes held-back rows best.
+
+    Opinions that leave a row out do not tell: the row had a part in what components became. So
+    mixtures are learnt without the held-back rows.
+    """
+    best, highest = PULLS[0], -np.inf
+    if can_pull(task):
+        split = splits_of(task, np.random.default_rng(seed))[0]
+        for pull in PULLS:
+            found = fit_mixture(split.task, plan, seed, pull * plan.epsilon)
+            total = float(split.weight @ found.log_densities(split.held))
+            if total > highest + WORTH_PULLING:
+                best, highest = pull, total
+    return best * plan.epsilon
+
+
+def mixture_without(task: Task, plan: Plan, left_out: Any, seed: int, epsilon: float) -> Mixture:
     """The mixture of all rows but some, which are held by the engine, learnt again."""
-    start = _start(task, plan, seed)
+    start = _start(task, plan, seed, epsilon)
     own = task.engine.mixture_sums(left_out, start.experts, start.log_weight).sums
     usual, _ = task.moments_without(own.statistics.sum(axis=1), own.weight.sum(axis=0))
-    return _learnt(task, plan, start, usual, left_out)
+    return _learnt(task, start, usual, left_out)
 
 
-def _start(task: Task, plan: Plan, seed: int) -> Mixture:
+def _start(task: Task, plan: Plan, seed: int, epsilon: float | None = None) -> Mixture:
     """Experts that differ by chance, equally probable."""
     rng = np.random.default_rng((seed, 1))
     experts = plan.start(task.family, task.moments, task.n_experts, rng)
     even = like(np.full(task.n_experts, -np.log(task.n_experts)), experts.eta)
-    return Mixture(experts, even, 0.0, -np.inf, -np.inf)
+    weight = plan.epsilon if epsilon is None else epsilon
+    return Mixture(experts, even, 0.0, -np.inf, -np.inf, weight)
 
 
-def _learnt(
-    task: Task, plan: Plan, start: Mixture, population: Array, left_out: Any = None
-) -> Mixture:
+def _learnt(task: Task, start: Mixture, population: Array, left_out: Any = None) -> Mixture:
     """EM on all rows except those left out, with sharper posteriors if codes cost too much.
 
     If components overlap, none of them is probable given the row, and its code may even cost more
     than independent columns. Sharper posteriors remove the overlap.
     """
-
-    def em(begun: Mixture, n_iter: int, sharpness: float) -> tuple[Mixture, ResponsibilitySums]:
-        return _em(task, plan, task.rows, begun, population, n_iter, left_out, sharpness)
-
-    found, sums = em(start, MOST_ITERATIONS, 1.0)
+    found, sums = _em(task, task.rows, start, population, MOST_ITERATIONS, left_out)
     if found.log_joint < _by_columns(task, start.experts):
-        found, sums = em(found, SHARP_ITERATIONS, SHARPNESS)
-    return _settled(found, sums, population, plan.epsilon)
+        found, sums = _em(task, task.rows, found, population, SHARP_ITERATIONS, left_out, SHARPNESS)
+    return _settled(found, sums, population)
 
 
 def _by_columns(task: Task, experts: Experts) -> float:
@@ -158,7 +185,6 @@ def _by_columns(task: Task, experts: Experts) -> float:
 
 def _em(
     task: Task,
-    plan: Plan,
     rows: Any,
     start: Mixture,
     population: Array,
@@ -175,21 +201,19 @@ def _em(
             found = found.without(engine.mixture_sums(left_out, experts, log_weight, sharpness))
         n_rows, sums = found.usage.sum(), found.sums
         score, joint = float(found.log_likelihood / n_rows), float(found.log_joint / n_rows)
-        eta = experts.family.update(sums.weight, sums.statistics, population, plan.epsilon)
+        eta = experts.family.update(sums.weight, sums.statistics, population, start.epsilon)
         experts = replace(experts, eta=eta)
         log_weight = xp.log((found.usage + 0.5) / (n_rows + 0.5 * len(found.usage)))
         gained = score if sharpness == 1 else joint
         if gained - before < SETTLED:
             break
         before = gained
-    return Mixture(experts, log_weight, float(n_rows), score, joint), sums
+    return Mixture(experts, log_weight, float(n_rows), score, joint, start.epsilon), sums
 
 
-def _settled(
-    found: Mixture, sums: ResponsibilitySums, population: Array, epsilon: float
-) -> Mixture:
+def _settled(found: Mixture, sums: ResponsibilitySums, population: Array) -> Mixture:
     """The mixture with opinions shrunk as in a fit, with equal expertise."""
-    told = sums.weight, sums.statistics
+    told, epsilon = (sums.weight, sums.statistics), found.epsilon
     family = found.experts.family.settled(*told)
     eta = family.update(*told, population, epsilon)
     eta, _ = family.shrunk(eta, *told, *told, population, epsilon)

@@ -113,7 +113,7 @@ def fit_experts(
         def learn(some: Task) -> Fit:
             return _single_fit(some, plan, seed, rule, None, None)
 
-        prefers_mixture = mixture_wins(task, plan, rule, seed, learn)
+        prefers_mixture = mixture_wins(task, plan, rule, seed, mixture.epsilon, learn)
     if prefers_mixture:
         return _of_mixture(task, mixture, best, unseen, rule)
     return replace(best, unseen=unseen)

@@ -159,7 +159,7 @@ def describe_unseen(
         # Fewer rows would make a mixture worse: those left out must be a small part of all.
         at_once = n_rows >= MANY * n_sample
         gone = [together(folds).taken(engine, rows)] if at_once else parts
-        learnt = [mixture_without(task, plan, part, seed) for part in gone]
+        learnt = [mixture_without(task, plan, part, seed, mixture.epsilon) for part in gone]
         mixtures = learnt * len(folds) if at_once else learnt
     found = []
     for part, code, size, prior, single in zip(parts, seen, sizes, priors, mixtures, strict=True):

@@ -3,8 +3,15 @@
 from dynpart.neighbourhood._sums import (
     Neighbourhood,
     all_summed,
+    expert_losses,
     neighbourhood,
     neighbourhood_kernels,
 )
 
-__all__ = ["Neighbourhood", "all_summed", "neighbourhood", "neighbourhood_kernels"]
+__all__ = [
+    "Neighbourhood",
+    "all_summed",
+    "expert_losses",
+    "neighbourhood",
+    "neighbourhood_kernels",
+]

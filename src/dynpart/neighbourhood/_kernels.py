@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynpart.compiled import compiled, in_place
+from dynpart.compiled import compiled, in_place, part
 
 MOST = 700.0
 """Largest exponent of a double."""
@@ -57,6 +57,72 @@ def sum_neighbours(density, ranks, active, tables, log_density, activation):
     activation : ndarray of shape (n_rows, n_experts)
         To be filled in: shares of the sum in which each expert is active.
     """
+    n_experts = len(ranks)
+    is_active, seats = np.zeros(n_experts + 1, np.bool_), np.empty(n_experts, np.int64)
+    for i in range(len(active)):
+        code = seats[: list_code(active[i], is_active, seats)]
+        values, _, _ = tell_neighbours(code, is_active, density[i], ranks, tables)
+        if len(code) == 1:
+            values[1, n_experts] = -np.inf  # an empty code is worth nothing
+        log_density[i] = share_out(code, values, activation[i])
+
+
+@compiled
+def lose_experts(density, ranks, active, tables, fewest, losses):
+    """What each row loses if an expert is taken away, for every expert.
+
+    A code with the expert loses it, or exchanges it for another, whichever is better. Codes of the
+    others have the probability of both their completions.
+
+    Parameters
+    ----------
+    density, ranks, active, tables
+        As in `sum_neighbours`; there are at least two experts.
+    fewest : int
+        Active experts that a code has at least.
+    losses : ndarray of shape (n_rows, n_experts)
+        To be filled in.
+    """
+    n_experts = len(ranks)
+    is_active, seats = np.zeros(n_experts + 1, np.bool_), np.empty(n_experts, np.int64)
+    for i in range(len(active)):
+        code = seats[: list_code(active[i], is_active, seats)]
+        values, gains, explained = tell_neighbours(code, is_active, density[i], ranks, tables)
+        told = values[0, n_experts]
+        # Log P(h) of the code, and of it with one expert more.
+        chances = values[0] - explained[0]
+        for k in range(n_experts):
+            chances[k] -= gains[0, k]
+            if not is_active[k]:
+                losses[i, k] = -np.log1p(np.exp(min(chances[k] - chances[n_experts], MOST)))
+        for s in range(len(code)):
+            row, best = 1 + s, n_experts
+            if len(code) <= fewest:
+                values[row, n_experts] = -np.inf
+            for k in range(n_experts):
+                if values[row, k] > values[row, best]:
+                    best = k
+            gain = gains[row, best] if best < n_experts else 0.0
+            chance = values[row, best] - explained[row] - gain
+            both = np.log1p(np.exp(min(chances[best] - chance, MOST)))
+            losses[i, code[s]] = told - values[row, best] - both
+
+
+@part
+def tell_neighbours(code, is_active, density, ranks, tables):
+    """Log P(x | h) P(h) of the codes that one change leads to.
+
+    Row 0 of what is returned is about the code itself, row 1 + s about it without its expert s.
+
+    Returns
+    -------
+    values : ndarray of shape (n_active + 1, n_experts + 1)
+        With a further expert; the last column stands for none.
+    gains : ndarray of shape (n_active + 1, n_experts)
+        By how much a further expert raises the log-likelihood.
+    explained : ndarray of shape (n_active + 1,)
+        The log-likelihood without it.
+    """
     n_experts, n_features = ranks.shape
     n_types = len(tables[0])
     holders = (
@@ -66,26 +132,18 @@ def sum_neighbours(density, ranks, active, tables, log_density, activation):
         np.empty(n_features, np.int64),
     )
     opinions = np.empty(n_features), np.empty(n_features)
-    joint, odds = np.empty(n_types), np.empty((n_experts, n_types))
-    weight, is_active = np.empty(n_types), np.zeros(n_experts + 1, np.bool_)
-    seats = np.empty(n_experts, np.int64)
-    for i in range(len(active)):
-        code = seats[: list_code(active[i], is_active, seats)]
-        find_holders(code, ranks, density[i], holders, opinions)
-        gains = np.empty((len(code) + 1, n_experts))
-        explained = np.empty(len(code) + 1)
-        add_gains(ranks, density[i], is_active, holders, opinions, gains, explained)
-        fill_odds(code, is_active, tables, joint, odds)
-        # Row 0 is the code itself, row 1 + s the code without its expert s; the last column is for
-        # codes without a further expert.
-        values = np.empty((len(code) + 1, n_experts + 1))
-        for row in range(len(code) + 1):
-            gone = code[row - 1] if row else -1
-            scores = explained[row], gains[row]
-            score_codes(gone, joint, odds, tables, is_active, scores, weight, values[row])
-        if len(code) == 1:
-            values[1, n_experts] = -np.inf  # an empty code has probability 0
-        log_density[i] = share_out(code, values, activation[i])
+    joint, odds, weight = np.empty(n_types), np.empty((n_experts, n_types)), np.empty(n_types)
+    find_holders(code, ranks, density, holders, opinions)
+    gains = np.empty((len(code) + 1, n_experts))
+    explained = np.empty(len(code) + 1)
+    add_gains(ranks, density, is_active, holders, opinions, gains, explained)
+    fill_odds(code, is_active, tables, joint, odds)
+    values = np.empty((len(code) + 1, n_experts + 1))
+    for row in range(len(code) + 1):
+        gone = code[row - 1] if row else -1
+        scores = explained[row], gains[row]
+        score_codes(gone, joint, odds, tables, is_active, scores, weight, values[row])
+    return values, gains, explained
 
 
 @in_place

@@ -7,7 +7,9 @@ experts, the sum is over all codes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,24 +57,70 @@ def neighbourhood(
     prior : CodePrior
     """
     # Imported here, because reading a model must not import Numba.
-    from dynpart.neighbourhood._kernels import sum_neighbours, without_edges
-    from dynpart.threads import Threads
+    from dynpart.neighbourhood._kernels import sum_neighbours
 
     found = Neighbourhood(np.empty(len(rows)), np.empty(active.shape))
+
+    def of_part(part: slice, *told: Any) -> None:
+        sum_neighbours(*told, found.log_density[part], found.activation[part])
+
+    _by_parts(rows, active, experts, prior, of_part)
+    return found
+
+
+def expert_losses(
+    rows: Rows, active: NDArray[np.bool_], experts: Experts, prior: CodePrior, fewest: int = 1
+) -> Array:
+    """Nats of log P(x | h) P(h) that each row loses without each expert, (n_rows, n_experts).
+
+    A row whose code has the expert gets the best of the codes without it that one change leads to.
+    Without an expert its activation need not be told: a loss is negative in rows that do not use
+    it.
+
+    Parameters
+    ----------
+    rows : Rows
+    active : ndarray of shape (n_rows, n_experts), bool
+        Codes, none of which is empty.
+    experts : Experts
+        At least two, all in NumPy's arrays.
+    prior : CodePrior
+    fewest : int, default=1
+        Active experts that a code has at least.
+    """
+    from dynpart.neighbourhood._kernels import lose_experts
+
+    losses = np.empty(active.shape)
+
+    def of_part(part: slice, *told: Any) -> None:
+        lose_experts(*told, max(1, fewest), losses[part])
+
+    _by_parts(rows, active, experts, prior, of_part)
+    return losses
+
+
+def _by_parts(
+    rows: Rows,
+    active: NDArray[np.bool_],
+    experts: Experts,
+    prior: CodePrior,
+    of_part: Callable[..., None],
+) -> None:
+    """Call `of_part` with a slice of the rows and what a kernel needs to know of them."""
+    from dynpart.neighbourhood._kernels import without_edges
+    from dynpart.threads import Threads
+
     ranks, tables = np.ascontiguousarray(experts.ranks), (*prior.by_expert, without_edges(prior))
     threads = Threads()
     size = experts.log2_expertise.size
     for block in row_blocks(len(rows), 4 * size):
-        density, codes = expert_log_densities(rows[block], experts), active[block]
-        log_density, activation = found.log_density[block], found.activation[block]
+        density, begin = expert_log_densities(rows[block], experts), block.start
 
-        def of_part(lo: int, hi: int) -> None:
-            sum_neighbours(
-                density[lo:hi], ranks, codes[lo:hi], tables, log_density[lo:hi], activation[lo:hi]  # noqa: B023
-            )  # fmt: skip
+        def of_rows(lo: int, hi: int) -> None:
+            part = slice(begin + lo, begin + hi)  # noqa: B023
+            of_part(part, density[lo:hi], ranks, active[part], tables)  # noqa: B023
 
-        threads.map_rows(of_part, len(codes), size)
-    return found
+        threads.map_rows(of_rows, len(density), size)
 
 
 def neighbourhood_kernels() -> list[Kernel]:

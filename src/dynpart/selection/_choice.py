@@ -9,8 +9,40 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
-Curve = dict[int, tuple[Array, float]]
-"""By number of experts: scores of the rows held back, in nats, and how many experts are active."""
+
+
+@dataclass(frozen=True, eq=False)
+class Told:
+    """How a model describes the rows held back.
+
+    Attributes
+    ----------
+    joint : ndarray of shape (n_rows,)
+        Log P(x | h) + log P(h) of each row's code, in nats.
+    density : ndarray of shape (n_rows,)
+        Log P(x), summed over the codes near that one.
+    n_active : float
+        Active experts per row.
+    """
+
+    joint: Array
+    density: Array
+    n_active: float = 1.0
+
+    @classmethod
+    def alone(cls, density: Array) -> Told:
+        """By a mixture, of which log P(x) is all that is looked at."""
+        return cls(density, density)
+
+    def with_others(self, other: Told) -> Told:
+        """The same model of further rows; numbers of active experts are added."""
+        joint = np.concatenate([self.joint, other.joint])
+        density = np.concatenate([self.density, other.density])
+        return Told(joint, density, self.n_active + other.n_active)
+
+
+Curve = dict[int, Told]
+"""By number of experts: how the rows held back are described."""
 
 TIE = 1.0
 """Standard errors within which two sizes are equally good."""
@@ -32,12 +64,19 @@ class TriedSize:
         Standard error of the difference from the best size, in nats per row; 0 for the best.
     mean_active : float
         Active experts per row.
+    density : float or None
+        Mean log P(x) of the held-back rows, summed over the codes near those found; None in models
+        of earlier versions, which did not look at it.
+    density_error : float or None
+        Standard error of its difference from the highest; 0 for the highest.
     """
 
     n_experts: int
     nats: float
     error: float
     mean_active: float
+    density: float | None = None
+    density_error: float | None = None
 
 
 @dataclass(frozen=True)
@@ -104,17 +143,19 @@ class Selection:
 
 def compared(curve: Curve, weight: Array, n_turns: int) -> tuple[TriedSize, ...]:
     """All sizes, small ones first, each with the standard error of its difference from the best."""
-    means = {size: float(np.average(scores, weights=weight)) for size, (scores, _) in curve.items()}
-    best = max(means, key=lambda size: means[size])
+    joint = _beside_best({size: told.joint for size, told in curve.items()}, weight)
+    density = _beside_best({size: told.density for size, told in curve.items()}, weight)
     return tuple(
-        TriedSize(
-            size,
-            means[size],
-            standard_error(curve[size][0] - curve[best][0], weight),
-            curve[size][1] / n_turns,
-        )
+        TriedSize(size, *joint[size], curve[size].n_active / n_turns, *density[size])
         for size in sorted(curve)
     )
+
+
+def _beside_best(scores: dict[int, Array], weight: Array) -> dict[int, tuple[float, float]]:
+    """Mean score of each size, and the standard error of its difference from the highest."""
+    means = {size: float(np.average(known, weights=weight)) for size, known in scores.items()}
+    best = scores[max(means, key=lambda size: means[size])]
+    return {size: (means[size], standard_error(scores[size] - best, weight)) for size in means}
 
 
 def standard_error(difference: Array, weight: Array) -> float:
@@ -125,10 +166,24 @@ def standard_error(difference: Array, weight: Array) -> float:
 
 
 def chosen(tried: tuple[TriedSize, ...]) -> int:
-    """The smallest of the sizes that are as good as the best."""
-    best = max(one.nats for one in tried)
-    return next(
-        one.n_experts
-        for one in tried
-        if best - one.nats <= min(TIE * one.error, AS_SHORT * abs(best))
+    """The smallest of the sizes that are as good as the best.
+
+    Under these rows are about as likely as under any: log P(x) decides first. Of them the smallest
+    is chosen that describes rows about as shortly by one code each as any of them.
+    """
+    densities = [(one.density, one.density_error) for one in tried]
+    known = [(told, of) for told, of in densities if told is not None and of is not None]
+    tried = _as_good(tried, known)
+    return _as_good(tried, [(one.nats, one.error) for one in tried])[0].n_experts
+
+
+def _as_good(
+    tried: tuple[TriedSize, ...], scores: list[tuple[float, float]]
+) -> tuple[TriedSize, ...]:
+    """The sizes whose scores, given with their errors, are about as high as the highest."""
+    best = max(score for score, _ in scores)
+    return tuple(
+        one
+        for one, (score, error) in zip(tried, scores, strict=True)
+        if best - score <= min(TIE * error, AS_SHORT * abs(best))
     )

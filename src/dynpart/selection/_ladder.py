@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dynpart.arrays import to_numpy
 from dynpart.encoding import Encoding
-from dynpart.engines import Experts
+from dynpart.engines import Experts, row_log_base
 from dynpart.learning import (
+    PULLS,
     WORTH_IT,
     LearnerState,
     Mixture,
@@ -22,14 +22,15 @@ from dynpart.learning import (
     Task,
     allows_mixture,
     break_ties,
+    can_pull,
     fit_experts,
     fit_mixture,
     iterate,
-    log_densities,
 )
+from dynpart.neighbourhood import expert_losses, neighbourhood
 from dynpart.prior import CodePrior
 from dynpart.pursuits import pursue
-from dynpart.selection._choice import TIE, Curve, chosen, compared, standard_error
+from dynpart.selection._choice import TIE, Curve, Told, chosen, compared, standard_error
 
 Array = NDArray[np.float64]
 
@@ -39,7 +40,7 @@ JUDGED_ROWS = 1000
 """Training rows that tell which expert is missed least."""
 RATIO = 0.88
 """Each size that is tried has about this share of the experts of the one before."""
-AT_ONCE = 0.1
+AT_ONCE = 0.13
 """Largest share of experts that is dropped before losses are computed again."""
 SECOND = 0.8
 """Share of the best size that is learnt from the start, to see whether it is better."""
@@ -55,8 +56,6 @@ IDLE = 0.1
 """Share of a mixture's components that may be the likeliest of no row."""
 EARNED = 10.0
 """Nats, over all rows, that each further component must save: people read them all."""
-NEVER = 1e6
-"""Activation cost, in nats, that no expert earns."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,8 +64,7 @@ class Candidate:
 
     experts: Experts
     prior: CodePrior
-    scores: Array
-    mean_active: float
+    told: Told
 
     @property
     def n_experts(self) -> int:
@@ -82,29 +80,39 @@ class Judge:
         self.task = replace(split.task, joint=False)
         self.n_largest = 0
         self.leader: Candidate | None = None
+        self._pulls: dict[int, float] = {}  # by size of mixtures
+        self._led: tuple[Candidate, Told] | None = None
         rng = np.random.default_rng(seed)
         self.sample = self.task.draw(rng, JUDGED_ROWS, replace=False)
 
-    def search(self, least: int, most: int, report: Callable[[str], None] | None = None) -> Curve:
+    def search(
+        self, least: int, most: int, mixtures: Curve, report: Callable[[str], None] | None = None
+    ) -> Curve:
         """Look for the best size, from `least` to `most`: scores of held-back rows by size.
 
         As long as the best model is nearly the largest, and no expert of that is idle, another with
-        twice as many experts is learnt.
+        twice as many experts is learnt, unless mixtures of no more components are clearly better.
         Then one that is smaller than the best is learnt from the start: what experts of a large
         model have become may stand in the way of a small one. It counts if it is clearly better.
+        It is not learnt where so few of the large model's experts are clearly worse.
         One expert is independent columns.
         """
-        found: Curve = {1: (self.columns, 1.0)} if least == 1 else {}
+        found: Curve = {1: Told.alone(self.columns)} if least == 1 else {}
         least = max(least, min(2, most))
         n_experts, tried = min(most, max(FIRST, least)), 0
         while True:
             found = self._better(found, self.ladder(n_experts, least, tried, report))
+            if self._lacks_parts(mixtures):
+                return found
             best = self._best(found)
             some_idle = max(found) < n_experts
             if best < NEARLY * n_experts or some_idle or n_experts >= most:
                 break
             tried, n_experts = n_experts, min(2 * n_experts, most)
         while (smaller := max(least, round(SECOND * best))) < best:
+            known = min(size for size in found if size >= smaller)
+            if self._is_worse(found, found[known]):
+                break
             again = self.ladder(smaller, least, 0, report)
             if not self._is_worse(again, self._highest(found), TIE):
                 break
@@ -125,9 +133,9 @@ class Judge:
         n_worse = 0
         while True:
             size = candidate.n_experts
-            found[size] = candidate.scores, candidate.mean_active
+            found[size] = candidate.told
             self._tell(candidate, report)
-            n_worse = n_worse + 1 if self._is_worse(found, candidate.scores) else 0
+            n_worse = n_worse + 1 if self._is_worse(found, candidate.told) else 0
             ratio = RATIO if n_worse < GIVE_UP else 0.5
             size = max(least, min(size - 1, round(ratio * size)))
             if size >= candidate.n_experts or size <= above:
@@ -143,11 +151,11 @@ class Judge:
         found: Curve = {}
         for size in sizes:
             if size == 1:
-                found[size] = self.columns, 1.0
+                found[size] = Told.alone(self.columns)
                 break
             if size < candidate.n_experts:
                 candidate = self.relearnt(self.dropped(candidate, size), floor)
-            found[size] = candidate.scores, candidate.mean_active
+            found[size] = candidate.told
         return found
 
     def fitted(self, n_experts: int, least: int) -> tuple[Candidate, int]:
@@ -188,28 +196,17 @@ class Judge:
     def losses(self, experts: Experts, prior: CodePrior) -> tuple[Array, Array]:
         """Nats that a sample of rows loses without each expert, and how often each is active.
 
-        Rows with the expert are encoded again without it; what its activations cost is saved. Both
-        arrays have shape (n_experts,).
+        A row with the expert loses it, or exchanges it for another. Both arrays have shape
+        (n_experts,).
         """
-        engine, rows, n_experts = self.task.engine, self.sample, experts.n_experts
+        rows, n_experts = self.sample, experts.n_experts
         weight = np.ones(len(rows)) if rows.weight is None else to_numpy(rows.weight)
         rule = self.encoding.rule(experts.log2_expertise.shape, prior)
         encoders = self.encoding.encoders(experts)
-        codes = pursue(engine, rows, encoders, rule)
-        active, explained = to_numpy(codes.active(n_experts)), _explained(codes)
-        told = prior.log_prob(active)
-        losses, usage = np.zeros(n_experts), weight @ active
-        for k in np.flatnonzero(usage).tolist():
-            own = np.flatnonzero(active[:, k])
-            cost = rule.cost + np.where(np.arange(n_experts) == k, NEVER, 0.0)
-            codes = pursue(engine, engine.take(rows, own), encoders, replace(rule, cost=cost))
-            others = active.copy()
-            others[own] = to_numpy(codes.active(n_experts))
-            # Codes of the other experts alone have the probability of both their completions.
-            both = [prior.log_prob(_with_bit(others, k, bit)) for bit in (False, True)]
-            saved = np.logaddexp(*both) - told
-            losses[k] = weight[own] @ (explained[own] - _explained(codes)) - weight @ saved
-        return losses, usage
+        active = to_numpy(pursue(self.task.engine, rows, encoders, rule).active(n_experts))
+        here = encoders.like(np.empty(0))
+        losses = expert_losses(rows.to_numpy(), active, here, prior, rule.min_active)
+        return weight @ losses, weight @ active
 
     @cached_property
     def columns(self) -> Array:
@@ -218,10 +215,12 @@ class Judge:
 
     def mixture(self, n_experts: int) -> Array:
         """Log P(x) of held-back rows under a mixture; one component is independent columns."""
-        return self._mixture(n_experts).log_densities(self.split.held)
+        mixture = self._mixture(n_experts, self._pulls.get(n_experts, PULLS[0]))
+        return mixture.log_densities(self.split.held)
 
-    def _mixture(self, n_experts: int) -> Mixture:
-        return fit_mixture(replace(self.task, n_experts=n_experts), self.plan, self.seed)
+    def _mixture(self, n_experts: int, pull: float) -> Mixture:
+        task = replace(self.task, n_experts=n_experts)
+        return fit_mixture(task, self.plan, self.seed, pull * self.plan.epsilon)
 
     def _share_idle(self, mixture: Mixture) -> float:
         """Share of the components that are the likeliest of no row."""
@@ -234,45 +233,74 @@ class Judge:
     def mixtures(self, most: int, report: Callable[[str], None] | None = None) -> Curve:
         """Log P(x) of held-back rows under mixtures, from two components on.
 
-        It ends where two sizes in a row save too little, or where components are idle. There is
-        none where a fit would not try one expert per row.
+        Where a size saves too little, larger weights of the data's average are tried. It ends where
+        two sizes in a row save too little even so, or where components are idle. There is none
+        where a fit would not try one expert per row.
         """
         found: Curve = {}
         if not (self.split.task.joint and allows_mixture(self._sized(2), self.plan)):
             return found
+        pulls = list(PULLS if can_pull(self.task) else PULLS[:1])
         n_experts, best, n_vain = 2, -np.inf, 0
         while n_experts <= most and n_vain < 2:
-            mixture = self._mixture(n_experts)
-            if self._share_idle(mixture) > IDLE:
+            enough = best + EARNED * (n_experts - max(found, default=0)) / self.task.n_rows
+            told = self._by_mixture(n_experts, pulls[0])
+            if told is None:
                 break
-            scores = mixture.log_densities(self.split.held)
+            nats = self._mean(told.density)
+            for pull in pulls[1:] if nats <= enough else ():
+                again = self._by_mixture(n_experts, pull)
+                if again is not None and self._mean(again.density) > nats:
+                    told, nats = again, self._mean(again.density)
+                    pulls = [one for one in pulls if one >= pull]
             if report is not None:
-                report(f"mixture of {n_experts}: held-back rows have {self._mean(scores):.3f} nats")
-            gain = self.task.n_rows * (self._mean(scores) - best)
-            if gain > EARNED * (n_experts - max(found, default=0)):
-                found[n_experts], best, n_vain = (scores, 1.0), self._mean(scores), 0
+                report(f"mixture of {n_experts}: held-back rows have {nats:.3f} nats")
+            if nats > enough:
+                found[n_experts], best, n_vain = told, nats, 0
+                self._pulls[n_experts] = pulls[0]
             else:
                 n_vain += 1
             n_experts = max(n_experts + 1, round(GROWTH * n_experts))
         return found
 
+    def _by_mixture(self, n_experts: int, pull: float) -> Told | None:
+        """How a mixture tells held-back rows; None if components are idle."""
+        mixture = self._mixture(n_experts, pull)
+        if self._share_idle(mixture) > IDLE:
+            return None
+        return Told.alone(mixture.log_densities(self.split.held))
+
     def follow_mixtures(self, sizes: list[int]) -> Curve:
         """The same for these sizes."""
-        return {size: (self.mixture(size), 1.0) for size in sizes}
+        return {size: Told.alone(self.mixture(size)) for size in sizes}
 
     def prefers(self, mixtures: Curve) -> bool:
         """Whether one expert per row describes rows clearly more shortly, as a fit would decide."""
         if not mixtures or self.leader is None:
             return False
-        gap = self._mean(self._highest(mixtures)) - self._mean(self._densities(self.leader))
+        gap = self._mean(self._highest(mixtures).density) - self._mean(self._leading.density)
         return self.task.n_rows * gap > WORTH_IT
 
-    def _densities(self, candidate: Candidate) -> Array:
-        """Log P(x) of held-back rows, under the prior of all other rows' codes."""
-        engine, experts = self.task.engine, candidate.experts
-        _, prior = self.encoding.counted(engine, self.task.rows, experts)
-        rule = self.encoding.rule(experts.log2_expertise.shape, prior)
-        return log_densities(engine, experts, prior, self.split.held, rule)
+    def _lacks_parts(self, mixtures: Curve) -> bool:
+        """Whether one of no more experts per row is clearly better than several of them."""
+        assert self.leader is not None
+        few = {size: told for size, told in mixtures.items() if size <= self.leader.n_experts}
+        if not few:
+            return False
+        best = self._highest(few)
+        if self._mean(best.density) <= self._mean(self.leader.told.density):
+            return False
+        return self.prefers(few) and self._is_worse(few, Told.alone(self._leading.density))
+
+    @property
+    def _leading(self) -> Told:
+        """How the leader tells held-back rows under the prior of all other rows' codes."""
+        assert self.leader is not None
+        if self._led is None or self._led[0] is not self.leader:
+            experts = self.leader.experts
+            _, prior = self.encoding.counted(self.task.engine, self.task.rows, experts)
+            self._led = self.leader, self._told(experts, prior)
+        return self._led[1]
 
     def _sized(self, n_experts: int) -> Task:
         least, most = self.encoding.limits(n_experts)
@@ -286,16 +314,24 @@ class Judge:
     def _judged(self, experts: Experts) -> Candidate:
         """Experts with the prior of a sample of training rows, and the held-back rows told."""
         _, prior = self.encoding.counted(self.task.engine, self.sample, experts, rounds=1)
-        rule = self.encoding.rule(experts.log2_expertise.shape, prior)
-        held = self.split.held
-        codes = pursue(self.task.engine, held, self.encoding.encoders(experts), rule)
-        active = to_numpy(codes.active(experts.n_experts))
-        scores = _explained(codes) + prior.log_prob(active)
-        mean_active = float(np.average(active.sum(axis=1), weights=self.split.weight))
-        found = Candidate(experts, prior, scores, mean_active)
-        if self.leader is None or self._mean(scores) > self._mean(self.leader.scores):
+        found = Candidate(experts, prior, self._told(experts, prior))
+        best = -np.inf if self.leader is None else self._mean(self.leader.told.density)
+        if self._mean(found.told.density) > best:
             self.leader = found
         return found
+
+    def _told(self, experts: Experts, prior: CodePrior) -> Told:
+        """How these tell the held-back rows."""
+        rule, held = self.encoding.rule(experts.log2_expertise.shape, prior), self.split.held
+        encoders = self.encoding.encoders(experts)
+        codes = pursue(self.task.engine, held, encoders, rule)
+        active = to_numpy(codes.active(experts.n_experts))
+        joint = to_numpy(codes.log_likelihood).astype(np.float64) + prior.log_prob(active)
+        rows, here = held.to_numpy(), encoders.like(np.empty(0))
+        density = neighbourhood(rows, active, here, prior).log_density
+        density = np.maximum(joint, density + row_log_base(rows, here.family))
+        n_active = float(np.average(active.sum(axis=1), weights=self.split.weight))
+        return Told(joint, density, n_active)
 
     def _mean(self, scores: Array) -> float:
         return float(np.average(scores, weights=self.split.weight))
@@ -306,42 +342,28 @@ class Judge:
     def _better(self, one: Curve, other: Curve) -> Curve:
         """Of each size the scores that are higher on average."""
         return {
-            size: max(
-                (curve[size] for curve in (one, other) if size in curve),
-                key=lambda known: self._mean(known[0]),
-            )
+            size: self._highest({k: of[size] for k, of in enumerate((one, other)) if size in of})
             for size in one | other
         }
 
-    def _highest(self, found: Curve) -> Array:
-        return max((scores for scores, _ in found.values()), key=self._mean)
+    def _highest(self, found: Curve) -> Told:
+        return max(found.values(), key=lambda told: self._mean(told.joint))
 
-    def _is_worse(self, found: Curve, scores: Array, errors: float = CLEARLY) -> bool:
+    def _is_worse(self, found: Curve, told: Told, errors: float = CLEARLY) -> bool:
         """Whether scores are so many standard errors worse than the best that were found."""
-        best = self._highest(found)
-        gap = self._mean(best) - self._mean(scores)
-        return gap > errors * standard_error(best - scores, self.split.weight)
+        difference = self._highest(found).joint - told.joint
+        return self._mean(difference) > errors * standard_error(difference, self.split.weight)
 
     def _tell(self, candidate: Candidate, report: Callable[[str], None] | None) -> None:
         if report is not None:
+            told = candidate.told
             report(
                 f"{candidate.n_experts} experts: held-back rows have "
-                f"{self._mean(candidate.scores):.3f} nats, {candidate.mean_active:.1f} active"
+                f"{self._mean(told.joint):.3f} nats by their codes, "
+                f"{self._mean(told.density):.3f} by all near them, {told.n_active:.1f} active"
             )
 
 
 def subset(experts: Experts, keep: NDArray[np.intp]) -> Experts:
     """Some of the experts."""
     return replace(experts, eta=experts.eta[:, keep], log2_expertise=experts.log2_expertise[keep])
-
-
-def _with_bit(codes: NDArray[np.bool_], k: int, bit: bool) -> NDArray[np.bool_]:
-    """The same codes with one expert switched on or off in all of them."""
-    changed = codes.copy()
-    changed[:, k] = bit
-    return changed
-
-
-def _explained(codes: Any) -> Array:
-    """Log P(x | h), in double precision."""
-    return to_numpy(codes.log_likelihood).astype(np.float64)

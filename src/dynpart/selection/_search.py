@@ -61,18 +61,15 @@ def select_size(
     most = max(least, min(MOST, min(split.task.n_rows for split in splits) // ROWS_PER_EXPERT))
     weight = np.concatenate([split.weight for split in splits])
     judges = [Judge(split, plan, encoding, seed + turn) for turn, split in enumerate(splits)]
-    curve = judges[0].search(least, most, report)
     singles = judges[0].mixtures(most, report)
+    curve = judges[0].search(least, most, singles, report)
     one_each = judges[0].prefers(singles)
     if one_each:
         curve = {size: known for size, known in curve.items() if size == 1} | singles
     for judge in judges[1:]:
         sizes = sorted(curve, reverse=True)
         found = judge.follow_mixtures(sizes) if one_each else judge.follow(sizes)
-        curve = {
-            size: (np.concatenate([scores, found[size][0]]), active + found[size][1])
-            for size, (scores, active) in curve.items()
-        }
+        curve = {size: told.with_others(found[size]) for size, told in curve.items()}
     tried = compared(curve, weight, len(splits))
     n_experts = chosen(tried)
     columns = _mean([judge.columns for judge in judges], weight)

@@ -71,6 +71,9 @@ def _selection(meta: Any, n_experts: int) -> Selection:
             _is_likelihood(one.nats),
             is_real(one.error, 0, LONGEST),
             is_real(one.mean_active, 0),
+            one.density is None or _is_likelihood(one.density),
+            (one.density is None) == (one.density_error is None),
+            one.density_error is None or is_real(one.density_error, 0, LONGEST),
         )
     sizes = [one.n_experts for one in tried]
     found = Selection(**{**meta, "tried": tried})
