@@ -5,9 +5,11 @@ import pytest
 
 from dynpart import DynamicPartitionModel
 from dynpart.encoding import Encoding
+from dynpart.engines import Experts
 from dynpart.families import Gaussian
 from dynpart.persistence import load
-from dynpart.widths import Scatter, Widths
+from dynpart.rows import Rows
+from dynpart.widths import Scatter, Widths, _owned_sums
 
 
 def pictures(seed, n_rows=200):
@@ -93,3 +95,29 @@ def test_separating_a_family_keeps_its_unit_and_goes_back():
     own = Gaussian(np.zeros(2), np.ones(2))
     assert own.separated() is own
     assert own.for_learning() is own
+
+
+def test_tensors_get_the_same_sums_of_what_experts_own():
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    X, active = rng.normal(size=(30, 12)), rng.random((30, 4)) < 0.5
+    active[:, 1] |= ~active.any(axis=1)
+    X[3, 5] = np.nan
+    mean = rng.normal(size=(4, 12))
+    family = Gaussian(np.zeros(12), 0.5)
+    experts = Experts(family, np.stack([mean, mean**2 + 1]), rng.normal(size=(4, 12)))
+    for weight in (None, rng.uniform(0.5, 2, 30)):
+        rows = Rows(X, weight, complete=False)
+        there = torch.empty(0)
+        expected = _owned_sums(rows, active, experts)
+        found = _owned_sums(rows.like(there), torch.as_tensor(active), experts.like(there))
+        np.testing.assert_allclose(found.numpy(), expected, atol=1e-12)
+
+
+def test_a_fit_of_tensors_chooses_the_same_widths(models):
+    torch = pytest.importorskip("torch")
+    model, _ = models
+    options = {"family": "gaussian", "max_iter": 10, "random_state": 0}
+    there = DynamicPartitionModel(4, **options).fit(torch.as_tensor(pictures(0)))
+    np.testing.assert_allclose(np.asarray(there.variances_), model.variances_, rtol=1e-6)
+    assert there.baseline_.nats == pytest.approx(model.baseline_.nats)
