@@ -22,6 +22,8 @@ from dynpart.naming import (
     negated,
     percent,
     place_in_words,
+    trait,
+    traits,
 )
 from dynpart.opinions import decisions, opinions_of
 from dynpart.schema import Schema
@@ -209,7 +211,35 @@ def test_opinions_that_are_hardly_asked_for_name_nobody():
         opinions = opinions_of(experts, np.array([1.0, 0.9]), column_moments(rows), book)
         assert opinions.decides[0].tolist() == [1.0, alone / (19 + alone)]
         names[alone] = expert_names(opinions, schema)[0]
-    assert names == {1.0: "high age", 9.0: "very high income"}
+    assert names == {1.0: "high age", 9.0: "high age, sometimes very high income"}
+
+
+@given(tables())
+@examples(50)
+def test_names_hold_in_most_rows_that_an_expert_decides(drawn):
+    experts, probabilities, moments, book = drawn
+    opinions = opinions_of(experts, probabilities, moments, book)
+    schema = Schema.of("binary", len(WORDS), names=WORDS)
+    for k in range(experts.n_experts):
+        decided = {trait(opinions, schema, k, d): opinions.decides[k, d] for d in range(len(WORDS))}
+        often = {word for word, share in decided.items() if share >= 0.5 * max(decided.values())}
+        strong = {trait(opinions, schema, k, d) for d in range(7) if opinions.strength[k, d] > 0.02}
+        for word in traits(opinions, schema, k):
+            if word.startswith("sometimes "):
+                assert decided[word.removeprefix("sometimes ")] < 0.5 * max(decided.values())
+            elif often & strong:
+                assert word in often
+
+
+def test_an_expert_of_nearly_all_rows_is_not_named_by_what_it_says_in_few():
+    """It owns *age* wherever it is active, and *crew* only where no other has a say."""
+    eta = np.array([[[0.999, 0.99], [0.5, 0.01]]])
+    experts = Experts(Bernoulli(), eta, np.array([[1.0, 0.0], [0.0, 1.0]]))
+    book = CodeBook.of(np.array([[True, True], [True, False]]), np.array([6.0, 4.0]))
+    rows = np.array([[1.0, 0]] * 11 + [[1.0, 1]] * 8 + [[0.0, 0]])
+    opinions = opinions_of(experts, np.array([1.0, 0.6]), column_moments(rows), book)
+    names = expert_names(opinions, Schema.of("binary", 2, names=["adult", "crew"]))
+    assert names[0] == "adult, sometimes crew"
 
 
 @given(tables())

@@ -19,6 +19,10 @@ LEAST_SHARE = 0.2
 """Traits weigh at least so much of the first one; others say little of the expert."""
 LEAST_NATS = 0.02
 """An opinion this close to what is usual is no trait."""
+MOSTLY = 0.5
+"""Traits are decided at least so often, beside the variable that the expert decides most often."""
+FAR_MORE = 2.0
+"""A trait of fewer rows is added if it weighs more than so many times as much as the others."""
 SLIGHT, CLEAR = 0.35, 2.0
 """Standard deviations from the usual mean between which a number is a little high or low."""
 LONGEST_COLUMN = 32
@@ -97,14 +101,23 @@ def traits(
     most: int = MOST_TRAITS,
     least_share: float = LEAST_SHARE,
 ) -> list[str]:
-    """What expert k says that is unusual, the most telling first: "milk", "eggs: no"."""
-    strongest = opinions.strongest(k, most)
-    enough = least_share * opinions.weight[k, strongest[0]] if strongest else 0.0
-    return [
+    """What expert k says that is unusual, the most telling first: "milk", "eggs: no".
+
+    They hold in most rows of the expert: variables that others mostly decide do not count. One of
+    these comes last, as in "sometimes status crew", if it tells far more than the rest.
+    """
+    weight, strength = opinions.weight[k], opinions.strength[k]
+    telling = [d for d in opinions.strongest(k, len(weight)) if strength[d] >= LEAST_NATS]
+    often = MOSTLY * opinions.decides[k].max()
+    chosen = [d for d in telling if opinions.decides[k, d] >= often][:most] or telling[:most]
+    told = [
         trait(opinions, schema, k, d)
-        for d in strongest
-        if opinions.weight[k, d] >= enough and opinions.strength[k, d] >= LEAST_NATS
+        for d in chosen
+        if weight[d] >= least_share * weight[chosen[0]]
     ]
+    if chosen and weight[telling[0]] > FAR_MORE * weight[chosen[0]]:
+        told.append(f"sometimes {trait(opinions, schema, k, telling[0])}")
+    return told
 
 
 def trait(opinions: Opinions, schema: Schema, k: int, d: int) -> str:

@@ -96,11 +96,13 @@ def test_types_of_rows_are_listed(visit, zoo):
     types = zoo.model.describe().types
     lines = page.execute_script(
         "return [...document.querySelectorAll('.types li')].map(l => [l.querySelector('.number')"
-        ".textContent, [...l.querySelectorAll('.tag')].map(t => t.textContent)])"
+        ".textContent, [...l.querySelectorAll('.tag')].map(t => t.textContent),"
+        " [...l.querySelectorAll('.tags .note')].map(t => t.textContent)])"
     )
     assert len(lines) == min(8, len(types)) > 1
-    for (share, names), kind in zip(lines, types, strict=False):
+    for (share, names, parts), kind in zip(lines, types, strict=False):
         assert names == list(kind.names)
+        assert len(parts) == sum(active < 0.9 for active in kind.active)
         assert float(share.rstrip("%")) == pytest.approx(100 * kind.share, abs=0.51)
 
 
@@ -120,10 +122,13 @@ def test_the_rows_numbers_are_the_models(visit, zoo):
         page.execute_script("dynpart.choose(arguments[0])", n)
         own = np.where(zoo.X[n], composed[n], 1 - composed[n])
         bits = np.log2(own / np.where(zoo.X[n], usual, 1 - usual)).sum()
+        cost = -zoo.model.prior_.log_prob(codes[n : n + 1])[0] / np.log(2)
+        bits -= cost  # as ``explain`` counts them
         wrong = (composed[n] > 0.5) != zoo.X[n]
         readout = page.find_element("id", "readout").text
         word = "fewer" if bits >= 0 else "more"
         assert f"{abs(bits):.1f} bits {word} than column by column" in readout
+        assert f"(naming the experts costs {cost:.1f})" in readout
         assert (f"{wrong.sum()} of 15 variables not as expected" in readout) == wrong.any()
         names = zoo.model.expert_names_
         rows = page.execute_script(
