@@ -230,14 +230,14 @@ def test_fit_ends_with_three_lines_for_newcomers(animals, model, tmp_path):
         "4 experts found in 120 rows of 6 variables; a row is explained by "
         f"{told.mean_active:.1f} of them."
     )
-    assert worth == saving_in_words(told.saved_bits)
+    assert worth == saving_in_words(told.saved_bits, "training row")
     assert following.startswith(f"Next: dynpart describe {out} {data}")
     call(*following.split("   ")[0].split()[2:])
     for word in ("trial", "minimum", "at least", "penalised", "RMSE"):
         assert word not in said
     assert "nats" not in found + worth + following
     valid = call("fit", data, "-k", 4, "-o", out, "--force", "--valid", data).stderr
-    assert valid.strip().splitlines()[-1] == f"{data}: {worth}"
+    assert valid.strip().splitlines()[-1] == f"{data}: {saving_in_words(told.saved_bits)}"
     verbose = call("fit", data, "-k", 4, "-o", out, "--force", "--verbose").stderr
     assert "nats" in verbose
     quiet = call("fit", data, "-k", 4, "-o", out, "--force", "--quiet").stderr

@@ -22,6 +22,7 @@ from dynpart.naming import (
     negated,
     percent,
     place_in_words,
+    short_labels,
     trait,
     traits,
 )
@@ -221,14 +222,46 @@ def test_names_hold_in_most_rows_that_an_expert_decides(drawn):
     opinions = opinions_of(experts, probabilities, moments, book)
     schema = Schema.of("binary", len(WORDS), names=WORDS)
     for k in range(experts.n_experts):
-        decided = {trait(opinions, schema, k, d): opinions.decides[k, d] for d in range(len(WORDS))}
+        decided = {
+            trait(opinions, schema, k, d, word): opinions.decides[k, d]
+            for d, word in enumerate(WORDS)
+        }
         often = {word for word, share in decided.items() if share >= 0.5 * max(decided.values())}
-        strong = {trait(opinions, schema, k, d) for d in range(7) if opinions.strength[k, d] > 0.02}
-        for word in traits(opinions, schema, k):
+        strength = opinions.strength[k]
+        strong = {word for word, nats in zip(decided, strength, strict=True) if nats > 0.02}
+        for word in traits(opinions, schema, k, WORDS):
             if word.startswith("sometimes "):
                 assert decided[word.removeprefix("sometimes ")] < 0.5 * max(decided.values())
             elif often & strong:
                 assert word in often
+
+
+QUESTIONS = [
+    "age",
+    "How satisfied are you with your job?",
+    "How satisfied are you with your home town?",
+    "How often did you feel tired in the last month?",
+    "How often did you feel calm in the last month?",
+    "number of children aged under five in the household",
+    "Antidisestablishmentarianismusforscher",
+]
+
+
+def test_long_names_of_variables_are_shortened_to_what_tells_them_apart():
+    assert short_labels(QUESTIONS) == [
+        "age", "…job?", "…home town?", "…tired…", "…calm…", "number of children aged…",
+        "Antidisestablishmentarianis…",
+    ]  # fmt: skip
+    twins = ["x" * 40 + "1", "x" * 40 + "2"]
+    assert short_labels(twins) == twins
+
+
+@given(st.lists(st.text(st.sampled_from("ab ?"), min_size=1, max_size=60), unique=True))
+@examples(100)
+def test_short_names_differ_where_names_do(labels):
+    short = short_labels(labels)
+    assert len(set(short)) == len(labels)
+    assert all(s == label or len(s) <= 28 for s, label in zip(short, labels, strict=True))
 
 
 def test_an_expert_of_nearly_all_rows_is_not_named_by_what_it_says_in_few():

@@ -223,15 +223,16 @@ class Description:
         return "\n".join(self.lines())
 
     def _summary(self) -> str:
-        rows = "" if self.n_rows is None else f", on average over {_counted(self.n_rows, 'row')}"
+        rows = "" if self.n_rows is None else f", on average over {counted(self.n_rows, 'row')}"
         experts = f"{len(self.experts)} experts" if len(self.experts) > 1 else "One expert"
-        variables = _counted(self.n_variables, "variable")
+        variables = counted(self.n_variables, "variable")
         return f"{experts} for {variables}; {self.mean_active:.1f} active in a row{rows}."
 
     def _judged(self) -> list[str]:
         told = []
         if self.bits is not None and self.saved_bits is not None:
-            told.append(saving_in_words(self.saved_bits))
+            row = "training row" if self.n_rows is None else "row"
+            told.append(saving_in_words(self.saved_bits, row))
         if self.odd:
             told.append(f"Rows explained worst: {', '.join(self.odd)}.")
         return told
@@ -260,7 +261,8 @@ class Description:
         )
 
 
-def _counted(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
+    """So many things: "1 row", "2,201 rows"."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
@@ -290,19 +292,19 @@ def types_in_words(types: Sequence[RowTypeSummary], most: int = MOST_TYPES) -> l
     rest = types[most:]
     if rest:
         share = percent(sum(kind.share for kind in rest))
-        lines.append(f"{share:>4}  {_counted(len(rest), 'other type')}")
+        lines.append(f"{share:>4}  {counted(len(rest), 'other type')}")
     return lines
 
 
-def saving_in_words(saved: float) -> str:
+def saving_in_words(saved: float, row: str = "row") -> str:
     """Bits per row that a model saves against independent columns, in words."""
     if saved <= 0:
         return (
-            f"Columns on their own describe a row better, by {-saved:.1f} bits: "
+            f"Columns on their own describe a {row} better, by {-saved:.1f} bits: "
             "these experts found nothing that holds."
         )
     return (
-        f"A row takes {saved:.1f} bits less than column by column: "
+        f"A {row} takes {saved:.1f} bits less than column by column: "
         f"{times_in_words(saved)} as likely."
     )
 
