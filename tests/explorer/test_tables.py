@@ -263,6 +263,48 @@ def test_numbers_beside_experts_are_boxes():
     assert gaps["counts"][0] == [47, 1]
 
 
+def test_the_page_knows_whether_a_column_was_a_variable(visit, zoo, tmp_path):
+    note = visit(zoo).find_element("id", "by-note").text
+    assert note.endswith("This column was not used to find the experts.")
+    names = list(load_zoo().frame.drop(columns="legs"))
+    options = {"names": names, "by": zoo.X[:, 3], "by_name": names[3]}
+    report = made(tmp_path, "own", zoo.model, zoo.X, **options)
+    note = visit(report).find_element("id", "by-note").text
+    assert note.endswith("The experts were found with this column among the others.")
+
+
+@pytest.fixture(scope="session")
+def survey(tmp_path_factory):
+    """Answers from 1 to 6 to six questions of 60 letters and more that begin and end alike."""
+    rng = np.random.default_rng(0)
+    X = np.clip(np.round(3 + 2 * rng.integers(0, 2, (80, 1)) + rng.normal(size=(80, 6))), 1, 6)
+    words = ["the weather", "your work", "your sleep", "old friends", "the neighbours", "politics"]
+    names = [f"How much did {word} trouble you during the last four weeks?" for word in words]
+    model = DynamicPartitionModel(3, max_iter=5, random_state=0).fit(X)
+    return made(tmp_path_factory.mktemp("page"), "survey", model, X, names=names)
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_long_names_of_variables_are_legible_on_cards(visit, survey, width):
+    page = visit(survey, width=width)
+    cards = page.execute_script(
+        "return [...document.querySelectorAll('.card .bars')].map(c => [...c.querySelectorAll("
+        "'.name')].map(n => [n.firstChild.textContent, n.scrollWidth <= n.clientWidth]))"
+    )
+    assert cards
+    for card in cards:
+        names = [name for name, _ in card]
+        assert len(set(names)) == len(names)
+        assert all("How much" not in name and len(name) <= 28 for name in names)
+        assert all(fits for _, fits in card)
+    heads = page.execute_script(
+        "return [...document.querySelectorAll('.map-head.flat button')].map(b => ["
+        "b.getBoundingClientRect().top, b.parentElement.getBoundingClientRect().top])"
+    )
+    assert (width == 390) or heads
+    assert all(top >= box for top, box in heads)
+
+
 def test_box_plots_are_drawn(visit, zoo, tmp_path):
     weights = np.random.default_rng(0).normal(size=101)
     report = made(tmp_path, "boxes", zoo.model, zoo.X, by=weights, by_name="weight")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dynpart.arrays import to_numpy
 from dynpart.describing import rows_by_type
 from dynpart.explorer._arrays import packed_array
-from dynpart.naming import digits_after_point, value_in_words
+from dynpart.naming import digits_after_point, short_labels, value_in_words
 from dynpart.opinions import array_opinions, level_chances
 
 if TYPE_CHECKING:
@@ -59,8 +59,11 @@ def table_content(
                 "apart": [other.expert for other in one.apart],
             }
         )
+    labels = model.schema_.labels()
+    short = short_labels(labels)
     return {
         "cards": cards,
+        "shortNames": None if short == labels else short,
         "weight": packed_array(opinions.weight.astype(np.float32)),
         "decides": packed_array(opinions.decides.astype(np.float32)),
         **_distributions(model, opinions),

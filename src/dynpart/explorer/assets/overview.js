@@ -79,9 +79,11 @@ function buildBy() {
   link.textContent = raw.by.name;
   byId("by-title").textContent = `Experts and ${raw.by.name}`;
   const classes = raw.by.kind === "classes";
+  const used = Array.from({ length: D }, (_, d) => variableName(d)).includes(raw.by.name);
+  const role = used ? "The experts were found with this column among the others." : "This column was not used to find the experts.";
   byId("by-note").textContent = classes
-    ? `Of the rows in which an expert is active, the share of each ${raw.by.name}; the mark is its share of all rows. This column was not used to find the experts.`
-    : `${raw.by.name} in the rows in which an expert is active: box from quarter to three quarters, line at the middle, whiskers to the ends. This column was not used to find the experts.`;
+    ? `Of the rows in which an expert is active, the share of each ${raw.by.name}; the mark is its share of all rows. ${role}`
+    : `${raw.by.name} in the rows in which an expert is active: box from quarter to three quarters, line at the middle, whiskers to the ends. ${role}`;
   const order = Array.from({ length: K }, (_, k) => k).sort((a, b) => raw.usage[b] - raw.usage[a] || a - b);
   const box = byId("by-box");
   if (classes) box.append(...order.map(classBars));
