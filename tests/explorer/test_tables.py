@@ -351,6 +351,22 @@ def test_nothing_is_clipped_and_all_is_legible(visit, zoo, width):
     assert small == []
 
 
+def test_the_map_fits_on_paper(visit, zoo):
+    page = visit(zoo)
+    measure = "return document.querySelector('#map-box canvas').getBoundingClientRect().width"
+    seen = page.execute_script(measure)
+    page.execute_script("dispatchEvent(new Event('beforeprint'))")
+    assert page.execute_script(measure) <= 660 < seen
+    heads = page.execute_script(
+        "return [...document.querySelectorAll('.map-head button')].map(b =>"
+        " b.getBoundingClientRect().right - b.parentElement.getBoundingClientRect().left)"
+    )
+    assert len(heads) == 5
+    assert max(heads) <= 660
+    page.execute_script("dispatchEvent(new Event('afterprint'))")
+    assert page.execute_script(measure) == seen
+
+
 def test_print_shows_every_card_whether_it_was_seen_or_not(visit, zoo):
     page = visit(zoo, height=300)
     pdf = base64.b64decode(
