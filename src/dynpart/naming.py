@@ -122,6 +122,7 @@ def traits(
         if weight[d] >= least_share * weight[chosen[0]]
     ]
     if chosen and weight[telling[0]] > FAR_MORE * weight[chosen[0]]:
+        told = told[: most - 1]
         told.append(f"sometimes {trait(opinions, schema, k, telling[0], labels[telling[0]])}")
     return told
 
