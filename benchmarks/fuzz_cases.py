@@ -390,6 +390,8 @@ def check_fit(case: tuple[Any, dict[str, Any], dict[str, Any], Any, bool]) -> st
         return _refused(error)
     if is_source(X):  # rows are encoded one table at a time
         X = next(block for block in X if len(block))
+    elif isinstance(X, np.ndarray) and weight is not None and not stream:
+        X = X[np.asarray(weight) > 0]  # rows of weight 0 may hold what the others do not
     codes = model.transform(X)
     assert codes.shape == (len(X), model.n_experts)
     assert codes.any(axis=1).all()

@@ -107,7 +107,9 @@ def test_odd_rows_gain_least(model, animals):
 
 def test_without_rows_it_tells_what_training_left(model, animals):
     told, with_rows = model.describe(), model.describe(animals)
-    assert told.n_rows is told.bits is told.saved_bits is None
+    assert told.n_rows is None
+    assert told.saved_bits == pytest.approx(model.baseline_.saved_bits)
+    assert "bits less than column by column" in told.lines()[1]
     by_number = {one.expert: one for one in told.experts}
     for one in with_rows.experts:
         assert by_number[one.expert].opinions == one.opinions
@@ -122,9 +124,13 @@ def test_types_of_rows_are_those_of_the_prior(model):
     assert sum(kind.share for kind in told.types) == pytest.approx(1)
     assert len({kind.experts for kind in told.types}) == len(told.types)
     for kind in told.types:
-        same = [t for t in model.types_ if tuple(np.flatnonzero(t.code)) == kind.experts]
-        assert kind.share == pytest.approx(sum(t.weight for t in same))
+        active = [t.activation_probabilities for t in model.types_]
+        same = [tuple(np.flatnonzero(p >= 0.5)) == kind.experts for p in active]
+        weight = np.array([t.weight for t in model.types_]) * same
+        assert kind.share == pytest.approx(weight.sum())
         assert kind.names == tuple(model.expert_names_[k] for k in kind.experts)
+        mean = weight @ active / weight.sum()
+        np.testing.assert_allclose(kind.active, mean[list(kind.experts)])
     shares = [kind.share for kind in told.types]
     assert shares == sorted(shares, reverse=True)
     assert ("Types of rows" in str(told)) == (len(told.types) > 1)
@@ -168,12 +174,22 @@ def test_labels_must_fit_the_rows(model, animals):
 
 def test_types_after_the_tenth_are_told_together():
     shares = np.arange(14, 0, -1) / 105
-    types = [RowTypeSummary(float(share), (k,), (f"x{k}",)) for k, share in enumerate(shares)]
+    types = [
+        RowTypeSummary(float(share), (k,), (f"x{k}",), (1.0,)) for k, share in enumerate(shares)
+    ]
     lines = types_in_words(types)
     assert len(lines) == 11
     assert lines[0] == " 13%  x0"
     assert lines[-1] == f"{sum(shares[10:]):.1%}  4 other types"
     assert types_in_words(types[:10]) == lines[:10]
+    assert types_in_words(types[:11])[-1].endswith("  1 other type")
+
+
+def test_a_type_says_how_many_of_its_rows_have_an_expert():
+    """One that is active in most but not nearly all rows of a type must not be read as certain."""
+    kind = RowTypeSummary(0.61, (4, 2), ("hair: no", "tail"), (0.69, 0.97))
+    assert types_in_words([kind]) == [" 61%  hair: no (in 69% of them) + tail"]
+    assert types_in_words([RowTypeSummary(1.0, (), (), ())]) == ["100%  no expert in particular"]
 
 
 def test_bits_in_words():
@@ -214,14 +230,14 @@ def test_fit_ends_with_three_lines_for_newcomers(animals, model, tmp_path):
         "4 experts found in 120 rows of 6 variables; a row is explained by "
         f"{told.mean_active:.1f} of them."
     )
-    assert worth == saving_in_words(told.saved_bits)
+    assert worth == saving_in_words(told.saved_bits, "training row")
     assert following.startswith(f"Next: dynpart describe {out} {data}")
     call(*following.split("   ")[0].split()[2:])
     for word in ("trial", "minimum", "at least", "penalised", "RMSE"):
         assert word not in said
     assert "nats" not in found + worth + following
     valid = call("fit", data, "-k", 4, "-o", out, "--force", "--valid", data).stderr
-    assert valid.strip().splitlines()[-1] == f"{data}: {worth}"
+    assert valid.strip().splitlines()[-1] == f"{data}: {saving_in_words(told.saved_bits)}"
     short = ("fit", data, "-k", 4, "-o", out, "--force", "--iterations", 3)
     verbose = call(*short, "--verbose").stderr
     assert "nats" in verbose

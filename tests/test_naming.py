@@ -22,6 +22,9 @@ from dynpart.naming import (
     negated,
     percent,
     place_in_words,
+    short_labels,
+    trait,
+    traits,
 )
 from dynpart.opinions import decisions, opinions_of
 from dynpart.schema import Schema
@@ -209,7 +212,67 @@ def test_opinions_that_are_hardly_asked_for_name_nobody():
         opinions = opinions_of(experts, np.array([1.0, 0.9]), column_moments(rows), book)
         assert opinions.decides[0].tolist() == [1.0, alone / (19 + alone)]
         names[alone] = expert_names(opinions, schema)[0]
-    assert names == {1.0: "high age", 9.0: "very high income"}
+    assert names == {1.0: "high age", 9.0: "high age, sometimes very high income"}
+
+
+@given(tables())
+@examples(50)
+def test_names_hold_in_most_rows_that_an_expert_decides(drawn):
+    experts, probabilities, moments, book = drawn
+    opinions = opinions_of(experts, probabilities, moments, book)
+    schema = Schema.of("binary", len(WORDS), names=WORDS)
+    for k in range(experts.n_experts):
+        decided = {
+            trait(opinions, schema, k, d, word): opinions.decides[k, d]
+            for d, word in enumerate(WORDS)
+        }
+        often = {word for word, share in decided.items() if share >= 0.5 * max(decided.values())}
+        strength = opinions.strength[k]
+        strong = {word for word, nats in zip(decided, strength, strict=True) if nats > 0.02}
+        for word in traits(opinions, schema, k, WORDS):
+            if word.startswith("sometimes "):
+                assert decided[word.removeprefix("sometimes ")] < 0.5 * max(decided.values())
+            elif often & strong:
+                assert word in often
+
+
+QUESTIONS = [
+    "age",
+    "How satisfied are you with your job?",
+    "How satisfied are you with your home town?",
+    "How often did you feel tired in the last month?",
+    "How often did you feel calm in the last month?",
+    "number of children aged under five in the household",
+    "Antidisestablishmentarianismusforscher",
+]
+
+
+def test_long_names_of_variables_are_shortened_to_what_tells_them_apart():
+    assert short_labels(QUESTIONS) == [
+        "age", "…job?", "…home town?", "…tired…", "…calm…", "number of children aged…",
+        "Antidisestablishmentarianis…",
+    ]  # fmt: skip
+    twins = ["x" * 40 + "1", "x" * 40 + "2"]
+    assert short_labels(twins) == twins
+
+
+@given(st.lists(st.text(st.sampled_from("ab ?"), min_size=1, max_size=60), unique=True))
+@examples(100)
+def test_short_names_differ_where_names_do(labels):
+    short = short_labels(labels)
+    assert len(set(short)) == len(labels)
+    assert all(s == label or len(s) <= 28 for s, label in zip(short, labels, strict=True))
+
+
+def test_an_expert_of_nearly_all_rows_is_not_named_by_what_it_says_in_few():
+    """It owns *age* wherever it is active, and *crew* only where no other has a say."""
+    eta = np.array([[[0.999, 0.99], [0.5, 0.01]]])
+    experts = Experts(Bernoulli(), eta, np.array([[1.0, 0.0], [0.0, 1.0]]))
+    book = CodeBook.of(np.array([[True, True], [True, False]]), np.array([6.0, 4.0]))
+    rows = np.array([[1.0, 0]] * 11 + [[1.0, 1]] * 8 + [[0.0, 0]])
+    opinions = opinions_of(experts, np.array([1.0, 0.6]), column_moments(rows), book)
+    names = expert_names(opinions, Schema.of("binary", 2, names=["adult", "crew"]))
+    assert names[0] == "adult, sometimes crew"
 
 
 @given(tables())

@@ -104,6 +104,30 @@ def test_refitting_makes_rows_likelier():
     np.testing.assert_array_equal(again.log2_expertise, hard.log2_expertise)
 
 
+def test_fitted_numbers_are_counted_by_the_kind_of_a_column():
+    """One of a binary column and of a count, two of a real one, one less than levels."""
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    group = rng.integers(2, size=200)
+    X = pandas.DataFrame(
+        {
+            "flag": (group ^ (rng.random(200) < 0.1)).astype(bool),
+            "colour": np.array(["red", "green", "blue", "white"])[
+                group + 2 * (rng.random(200) < 0.5)
+            ],
+            "visits": rng.poisson(1 + 4 * group),
+            "size": rng.normal(size=200) + 3 * group,
+        }
+    )
+    model = DynamicPartitionModel(2, columns={"visits": "count"}, max_active=1, random_state=0)
+    model.fit(X)
+    assert model.family_.free_parameters(4) == (1, 3, 1, 2)
+    rows = model._checked_rows(X, model._engine(X)).to_numpy()
+    population = model.family_.population(model._moments)
+    found = refitted(rows, model._experts(), model.prior_, (1, 1), population, 1.0, fit_prior)
+    assert found.n_parameters == 2 * 7 + found.prior.n_types * 3
+
+
 def test_unseen_rows_of_overlapping_groups_are_likelier_than_by_columns():
     X, unseen = overlapping(0), overlapping(1)
     model = DynamicPartitionModel(3, random_state=0).fit(as_frame(X))

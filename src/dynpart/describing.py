@@ -18,6 +18,7 @@ from dynpart.opinions import Opinions, usual_parameters
 from dynpart.stability import LEGEND
 
 if TYPE_CHECKING:
+    from dynpart.baseline import Baseline
     from dynpart.schema import Schema
 
 Array = NDArray[np.float64]
@@ -27,6 +28,8 @@ SELDOM = 0.5
 """If an expert decides a variable in a smaller share of its rows, the share is printed."""
 MOST_TYPES = 10
 """Number of types of rows that are listed one by one."""
+MOST_ROWS, NEARLY_ALWAYS = 0.5, 0.9
+"""Experts of a type are active in at least this share of its rows; below the second it is told."""
 TOGETHER, APART = 0.15, -0.15
 """Correlations of activations from which on experts are said to go together, or not."""
 
@@ -116,14 +119,17 @@ class RowTypeSummary:
     share : float
         Share of the rows that are of this type.
     experts : tuple of int
-        Those of its most probable code.
+        Those active in at least half of these rows.
     names : tuple of str
         What they are called.
+    active : tuple of float
+        Share of these rows in which each of them is active.
     """
 
     share: float
     experts: tuple[int, ...]
     names: tuple[str, ...]
+    active: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -140,8 +146,8 @@ class Description:
     n_rows : int or None
         Number of rows of `X`; None if no rows were given.
     bits : float or None
-        Bits per row under this model: the code, and the values given the code. None without rows,
-        or if activations were counted with other encoding parameters.
+        Bits per row under this model: the code, and the values given the code. Without rows, those
+        of the training rows. None if activations were counted with other encoding parameters.
     baseline_bits : float or None
         The same under independent columns.
     odd : tuple of str
@@ -150,7 +156,7 @@ class Description:
         The same rows by their numbers.
     types : tuple of RowTypeSummary
         Types of rows, the most frequent first: components of the prior over codes, those with the
-        same most probable code together.
+        same experts together.
     """
 
     experts: tuple[ExpertSummary, ...]
@@ -217,14 +223,16 @@ class Description:
         return "\n".join(self.lines())
 
     def _summary(self) -> str:
-        rows = "" if self.n_rows is None else f" in each of {self.n_rows:,} rows"
+        rows = "" if self.n_rows is None else f", on average over {counted(self.n_rows, 'row')}"
         experts = f"{len(self.experts)} experts" if len(self.experts) > 1 else "One expert"
-        return f"{experts} for {self.n_variables} variables; {self.mean_active:.1f} active{rows}."
+        variables = counted(self.n_variables, "variable")
+        return f"{experts} for {variables}; {self.mean_active:.1f} active in a row{rows}."
 
     def _judged(self) -> list[str]:
         told = []
         if self.bits is not None and self.saved_bits is not None:
-            told.append(saving_in_words(self.saved_bits))
+            row = "training row" if self.n_rows is None else "row"
+            told.append(saving_in_words(self.saved_bits, row))
         if self.odd:
             told.append(f"Rows explained worst: {', '.join(self.odd)}.")
         return told
@@ -253,6 +261,11 @@ class Description:
         )
 
 
+def counted(number: int, noun: str) -> str:
+    """So many things: "1 row", "2,201 rows"."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def _lists(one: ExpertSummary) -> list[tuple[str, str]]:
     """What is said in lists of an expert: its rows and its company."""
     told = [("typical", ", ".join(one.typical))] if one.typical else []
@@ -265,8 +278,12 @@ def _lists(one: ExpertSummary) -> list[tuple[str, str]]:
 
 
 def type_in_words(kind: RowTypeSummary) -> str:
-    """The experts of a type of row: "milk, hair, eggs: no + four legs, tail"."""
-    return " + ".join(kind.names) or "none in particular"
+    """The experts of a type of row: "milk, hair, eggs: no + four legs, tail (in 70% of them)"."""
+    told = (
+        name if active >= NEARLY_ALWAYS else f"{name} (in {percent(active)} of them)"
+        for name, active in zip(kind.names, kind.active, strict=True)
+    )
+    return " + ".join(told) or "no expert in particular"
 
 
 def types_in_words(types: Sequence[RowTypeSummary], most: int = MOST_TYPES) -> list[str]:
@@ -275,19 +292,19 @@ def types_in_words(types: Sequence[RowTypeSummary], most: int = MOST_TYPES) -> l
     rest = types[most:]
     if rest:
         share = percent(sum(kind.share for kind in rest))
-        lines.append(f"{share:>4}  {len(rest)} other types")
+        lines.append(f"{share:>4}  {counted(len(rest), 'other type')}")
     return lines
 
 
-def saving_in_words(saved: float) -> str:
+def saving_in_words(saved: float, row: str = "row") -> str:
     """Bits per row that a model saves against independent columns, in words."""
     if saved <= 0:
         return (
-            f"Columns on their own describe a row better, by {-saved:.1f} bits: "
+            f"Columns on their own describe a {row} better, by {-saved:.1f} bits: "
             "these experts found nothing that holds."
         )
     return (
-        f"A row takes {saved:.1f} bits less than column by column: "
+        f"A {row} takes {saved:.1f} bits less than column by column: "
         f"{times_in_words(saved)} as likely."
     )
 
@@ -390,13 +407,13 @@ class DescribesItself:
         >>> X = make_pairs(2)
         >>> model = DynamicPartitionModel(4, random_state=0).fit(X)
         >>> print(model.describe().lines()[0])
-        4 experts for 4 variables; 2.0 active.
+        4 experts for 4 variables; 2.0 active in a row.
         """
         n_experts = self._ready()
         opinions, schema = self._opinions(), self.schema_
         names = self.expert_names_
         share = to_numpy(self.activation_probabilities_)
-        judged: dict[str, Any] = {}
+        judged = _judged_in_training(getattr(self, "baseline_", None)) if X is None else {}
         typical: list[tuple[int, ...]] = [()] * n_experts
         called: Sequence[str] = ()
         if X is not None:
@@ -516,6 +533,13 @@ class DescribesItself:
         return gain, usual
 
 
+def _judged_in_training(baseline: Baseline | None) -> dict[str, Any]:
+    """Bits per training row, where they were counted."""
+    if baseline is None:
+        return {}
+    return {"bits": -baseline.nats / NATS, "baseline_bits": -baseline.columns / NATS}
+
+
 def _best(gain: Array, active: NDArray[np.bool_], most: int) -> list[int]:
     """Rows in which an expert is active and gains most."""
     rows = np.flatnonzero(active)
@@ -570,14 +594,22 @@ def _company(
 
 
 def _types_in_short(types: Any, names: Sequence[str]) -> tuple[RowTypeSummary, ...]:
-    """Types of rows, those with the same most probable code together."""
-    shares: dict[tuple[int, ...], float] = {}
+    """Types of rows by the experts of most of their rows; those with the same ones together."""
+    found: dict[tuple[int, ...], tuple[float, Array]] = {}
     for kind in types:
-        code = tuple(np.flatnonzero(kind.code).tolist())
-        shares[code] = shares.get(code, 0.0) + float(kind.weight)
-    ordered = sorted(shares.items(), key=lambda item: -item[1])
+        active = to_numpy(kind.activation_probabilities)
+        experts = tuple(np.flatnonzero(active >= MOST_ROWS).tolist())
+        share, sums = found.get(experts, (0.0, np.zeros(len(active))))
+        found[experts] = (share + float(kind.weight), sums + float(kind.weight) * active)
+    ordered = sorted(found.items(), key=lambda item: -item[1][0])
     return tuple(
-        RowTypeSummary(share, code, tuple(names[k] for k in code)) for code, share in ordered
+        RowTypeSummary(
+            share,
+            experts,
+            tuple(names[k] for k in experts),
+            tuple(float(sums[k] / share) for k in experts),
+        )
+        for experts, (share, sums) in ordered
     )
 
 

@@ -339,6 +339,28 @@ class ExplainsRows:
         return change, float(score[0] - score[1 + best]) / NATS
 
 
+def expected_numbers(model: Any, X: Any) -> tuple[Array, Array]:
+    """Mean and standard deviation of every variable under the expert that owns it.
+
+    Parameters
+    ----------
+    model : DynamicPartitionModel
+    X : array-like of shape (n_rows, n_features)
+
+    Returns
+    -------
+    mean, spread : ndarray of shape (n_rows, n_features)
+    """
+    codes = to_numpy(model.transform(X)).astype(bool)
+    experts = model._experts().like(np.empty(0))
+    mean, spread = np.empty((2, len(codes), experts.log2_expertise.shape[1]))
+    for block in row_blocks(*mean.shape):
+        eta = compose_hard(experts.eta, owners(experts.ranks, codes[block]))
+        mean[block] = experts.family.mean(eta)
+        spread[block] = np.sqrt(experts.family.variance(eta))
+    return mean, spread
+
+
 class _View:
     """What is known of one row with its code."""
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import ROUND_HALF_UP, Decimal
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +21,17 @@ LEAST_SHARE = 0.2
 """Traits weigh at least so much of the first one; others say little of the expert."""
 LEAST_NATS = 0.02
 """An opinion this close to what is usual is no trait."""
+MOSTLY = 0.5
+"""Traits are decided at least so often, beside the variable that the expert decides most often."""
+FAR_MORE = 2.0
+"""A trait of fewer rows is added if it weighs more than so many times as much as the others."""
 SLIGHT, CLEAR = 0.35, 2.0
 """Standard deviations from the usual mean between which a number is a little high or low."""
 LONGEST_COLUMN = 32
 """Letters of an expert's name as a column, at most."""
 LONGEST_NAME = 80
+LONGEST_WORDS = 28
+"""Letters of a variable, or of one of its levels, in a name; longer ones are shortened."""
 MOST_EXACT = 1e15
 """Decimal digits of larger means are rounding errors."""
 UNREMARKABLE = "nothing unusual"
@@ -56,29 +64,30 @@ def expert_names(
         Such as "milk, hair, eggs: no" for tables and "lower left" for images.
     """
     given = given or {}
+    labels = () if schema.image_shape is not None else short_labels(schema.labels())
     names: dict[int, str] = dict(given)
     taken = set(given.values())
     for k in range(len(opinions.value)):
         if k in given:
             continue
-        candidates = list(_candidates(opinions, schema, k))
+        candidates = list(_candidates(opinions, schema, k, labels))
         free = (name for name in candidates if name not in taken)
         names[k] = next(free, None) or _numbered(candidates[0], taken)
         taken.add(names[k])
     return [names[k] for k in range(len(opinions.value))]
 
 
-def _candidates(opinions: Opinions, schema: Schema, k: int) -> Iterable[str]:
+def _candidates(opinions: Opinions, schema: Schema, k: int, labels: Sequence[str]) -> Iterable[str]:
     """Names for an expert, the best first; later ones have one more trait, however weak."""
     if schema.image_shape is not None:
         yield _place_name(opinions, schema.image_shape, k)
         return
-    telling = traits(opinions, schema, k)
+    telling = traits(opinions, schema, k, labels)
     if not telling:
         yield UNREMARKABLE
         return
     yield ", ".join(telling)
-    more = traits(opinions, schema, k, MOST_TRAITS + 2, least_share=0.0)
+    more = traits(opinions, schema, k, labels, MOST_TRAITS + 2, least_share=0.0)
     for count in range(len(telling) + 1, len(more) + 1):
         yield ", ".join(more[:count])
 
@@ -94,27 +103,37 @@ def traits(
     opinions: Opinions,
     schema: Schema,
     k: int,
+    labels: Sequence[str],
     most: int = MOST_TRAITS,
     least_share: float = LEAST_SHARE,
 ) -> list[str]:
-    """What expert k says that is unusual, the most telling first: "milk", "eggs: no"."""
-    strongest = opinions.strongest(k, most)
-    enough = least_share * opinions.weight[k, strongest[0]] if strongest else 0.0
-    return [
-        trait(opinions, schema, k, d)
-        for d in strongest
-        if opinions.weight[k, d] >= enough and opinions.strength[k, d] >= LEAST_NATS
+    """What expert k says that is unusual, the most telling first: "milk", "eggs: no".
+
+    They hold in most rows of the expert: variables that others mostly decide do not count. One of
+    these comes last, as in "sometimes status crew", if it tells far more than the rest.
+    """
+    weight, strength = opinions.weight[k], opinions.strength[k]
+    telling = [d for d in opinions.strongest(k, len(weight)) if strength[d] >= LEAST_NATS]
+    often = MOSTLY * opinions.decides[k].max()
+    chosen = [d for d in telling if opinions.decides[k, d] >= often][:most] or telling[:most]
+    told = [
+        trait(opinions, schema, k, d, labels[d])
+        for d in chosen
+        if weight[d] >= least_share * weight[chosen[0]]
     ]
+    if chosen and weight[telling[0]] > FAR_MORE * weight[chosen[0]]:
+        told = told[: most - 1]
+        told.append(f"sometimes {trait(opinions, schema, k, telling[0], labels[telling[0]])}")
+    return told
 
 
-def trait(opinions: Opinions, schema: Schema, k: int, d: int) -> str:
-    """One opinion in as few words as possible."""
-    name = schema.label(d)
+def trait(opinions: Opinions, schema: Schema, k: int, d: int, name: str) -> str:
+    """One opinion, about the variable of this name, in as few words as possible."""
     if not np.isnan(opinions.chance[k, d]):
         said = value_in_words(schema, d, opinions.value[k, d])
         if said in ("yes", "no"):
             return name if said == "yes" else negated(name)
-        return f"{name} {said}"
+        return f"{name} {_cut(said)}"
     distance = (opinions.value[k, d] - opinions.usual[k, d]) / (opinions.spread[d] or 1.0)
     words = ("high", "low") if schema.kinds[d] != "count" else ("many", "few")
     word = words[0] if distance > 0 else words[1]
@@ -123,6 +142,58 @@ def trait(opinions: Opinions, schema: Schema, k: int, d: int) -> str:
     elif abs(distance) < SLIGHT:
         word = f"rather {word}"
     return f"{word} {name}"
+
+
+def short_labels(labels: Sequence[str]) -> Sequence[str]:
+    """Names of variables with at most 28 letters, all different if they were.
+
+    Of long ones, such as the questions of a survey, the words that others begin or end with are
+    left out first.
+
+    Examples
+    --------
+    >>> from dynpart.naming import short_labels
+    >>> short_labels(
+    ...     ["age", "How happy are you with your job?", "How happy are you with your town?"]
+    ... )
+    ['age', '…job?', '…town?']
+    """
+    if max(map(len, labels), default=0) <= LONGEST_WORDS:
+        return labels
+    words = [label.split() for label in labels]
+    starts = _words_in_common(words)
+    ends = _words_in_common([each[start:][::-1] for each, start in zip(words, starts, strict=True)])
+    short = []
+    for label, own, start, end in zip(labels, words, starts, ends, strict=True):
+        left = own[start : max(start + 1, len(own) - end)]
+        before, after = ("…" if start else ""), ("…" if start + len(left) < len(own) else "")
+        fits = len(label) <= LONGEST_WORDS
+        short.append(label if fits else _cut(f"{before}{' '.join(left)}{after}"))
+    counts = Counter(short)
+    return [name if counts[name] == 1 else label for name, label in zip(short, labels, strict=True)]
+
+
+def _words_in_common(words: list[list[str]]) -> list[int]:
+    """With how many words of each text another one begins, too; never with all of them."""
+    order = sorted(range(len(words)), key=lambda i: words[i])
+    common = [0] * len(words)
+    for i, j in pairwise(order):
+        n = 0
+        for one, other in zip(words[i], words[j], strict=False):
+            if one != other:
+                break
+            n += 1
+        common[i], common[j] = max(common[i], n), max(common[j], n)
+    return [max(0, min(n, len(own) - 1)) for n, own in zip(common, words, strict=True)]
+
+
+def _cut(text: str) -> str:
+    """At most 28 letters of a text, up to the end of a word where that leaves half of them."""
+    if len(text) <= LONGEST_WORDS:
+        return text
+    text = text[: LONGEST_WORDS - 1]
+    words = text.rsplit(" ", 1)[0]
+    return (words if len(words) >= LONGEST_WORDS // 2 else text).rstrip("…") + "…"
 
 
 def value_in_words(schema: Schema, d: int, value: float) -> str:

@@ -198,7 +198,8 @@ def refitted(
         if iteration % BETWEEN_PRIORS == 0:
             some = used > NEGLIGIBLE
             prior = fit(codes[some], used[some])
-    n_opinions = int((weight > 1).sum()) * len(experts.eta)
+    free = np.array(experts.family.free_parameters(weight.shape[1]))
+    n_opinions = int(((weight > 1) * free).sum())
     n_parameters = n_opinions + prior.n_types * (experts.n_experts + 1)
     return Refit(experts, prior, before, log_base, n_parameters)
 

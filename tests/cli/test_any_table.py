@@ -146,13 +146,33 @@ def test_scores_rank_rows_and_name_what_surprises(penguins, tmp_path):
     rows = rows_of(run("score", penguins / "m.dynpart", odd, "--top", 2).stdout)
     assert rows[0] == ["number", "log_likelihood", "rank", "surprising"]
     assert (rows[1][0], rows[1][2]) == ("30", "1")
-    assert "body_mass_g = 2000" in rows[1][3]
+    assert "body_mass_g = 2000 (3250 or more in training)" in rows[1][3]
     assert len(rows) == 3
     whole = rows_of(run("score", penguins / "m.dynpart", odd, "--columns").stdout)
     assert whole[0][4:] == [f"surprise of {name}" for name in rows_of(PENGUINS)[0]]
     likelihoods = [float(row[1]) for row in whole[1:]]
     order = np.argsort(likelihoods, kind="stable")
     assert [int(whole[1 + i][2]) for i in order] == list(range(1, 32))
+
+
+def test_a_number_that_is_as_expected_surprises_nobody(tmp_path):
+    """Most rows have exact numbers, of a high density; others are spread around what is said."""
+    rng = np.random.default_rng(0)
+    rows = [f"flat,{4 + 0.001 * z:.4f}" for z in rng.normal(size=60)]
+    rows += [f"wide,{40 + 10 * z:.2f}" for z in rng.normal(size=40)]
+    rows += ["wide,95", "wide,-15"]
+    (tmp_path / "t.csv").write_text("\n".join(["kind,size", *rows]))
+    run("fit", tmp_path / "t.csv", "-k", 2, "--max-active", 1, "-o", tmp_path / "m.dynpart")
+    told = rows_of(run("score", tmp_path / "m.dynpart", tmp_path / "t.csv").stdout)[1:]
+    model = load(tmp_path / "m.dynpart")
+    mean, spread = model.means_, np.sqrt(model.variances_)
+    wide = int(mean[:, 1].argmax())
+    for row, line in zip(rows, told, strict=True):
+        kind, size = row.split(",")
+        if kind == "wide":
+            far = abs(float(size) - mean[wide, 1]) > 2 * spread[wide, 1]
+            assert ("size = " in line[3]) == far, (row, line)
+    assert re.search(r"size = 95 \(expected [34]\d\)", told[-2][3])
 
 
 def test_kinds_can_be_said(tmp_path):

@@ -59,7 +59,9 @@ def explain(folder, *choice, **options):
 
 @pytest.mark.parametrize("row", ["1_0", "0_1", "٣", "1.0", "wood", " 1", "0x1"])
 def test_rows_are_chosen_by_plain_numbers_alone(folder, row):
-    assert "--row" in explain(folder, "--row", row, status=2).stderr
+    told = " ".join(explain(folder, "--row", row, status=2).stderr.replace("│", " ").split())
+    assert "--row" in told
+    assert f"--label {row!r} finds a row by its label" in told
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,8 @@ def test_rows_are_scored_in_bits(visit, page_of_counts):
             model._checked_rows(X[n : n + 1], model._engine(X)).to_numpy().values,
             model._usual_eta(),
         )
-        bits = (told - float(np.nansum(usual))) / np.log(2)
+        # with the cost of naming the experts
+        bits = (told + float(model.log_prior(codes)[0]) - float(np.nansum(usual))) / np.log(2)
         word = "fewer" if bits >= 0 else "more"
         assert f"{abs(bits):.1f} bits {word}" in page.find_element("id", "readout").text
 

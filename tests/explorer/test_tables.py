@@ -96,11 +96,13 @@ def test_types_of_rows_are_listed(visit, zoo):
     types = zoo.model.describe().types
     lines = page.execute_script(
         "return [...document.querySelectorAll('.types li')].map(l => [l.querySelector('.number')"
-        ".textContent, [...l.querySelectorAll('.tag')].map(t => t.textContent)])"
+        ".textContent, [...l.querySelectorAll('.tag')].map(t => t.textContent),"
+        " [...l.querySelectorAll('.tags .note')].map(t => t.textContent)])"
     )
     assert len(lines) == min(8, len(types)) > 1
-    for (share, names), kind in zip(lines, types, strict=False):
+    for (share, names, parts), kind in zip(lines, types, strict=False):
         assert names == list(kind.names)
+        assert len(parts) == sum(active < 0.9 for active in kind.active)
         assert float(share.rstrip("%")) == pytest.approx(100 * kind.share, abs=0.51)
 
 
@@ -120,10 +122,13 @@ def test_the_rows_numbers_are_the_models(visit, zoo):
         page.execute_script("dynpart.choose(arguments[0])", n)
         own = np.where(zoo.X[n], composed[n], 1 - composed[n])
         bits = np.log2(own / np.where(zoo.X[n], usual, 1 - usual)).sum()
+        cost = -zoo.model.prior_.log_prob(codes[n : n + 1])[0] / np.log(2)
+        bits -= cost  # as ``explain`` counts them
         wrong = (composed[n] > 0.5) != zoo.X[n]
         readout = page.find_element("id", "readout").text
         word = "fewer" if bits >= 0 else "more"
         assert f"{abs(bits):.1f} bits {word} than column by column" in readout
+        assert f"(naming the experts costs {cost:.1f})" in readout
         assert (f"{wrong.sum()} of 15 variables not as expected" in readout) == wrong.any()
         names = zoo.model.expert_names_
         rows = page.execute_script(
@@ -258,6 +263,48 @@ def test_numbers_beside_experts_are_boxes():
     assert gaps["counts"][0] == [47, 1]
 
 
+def test_the_page_knows_whether_a_column_was_a_variable(visit, zoo, tmp_path):
+    note = visit(zoo).find_element("id", "by-note").text
+    assert note.endswith("This column was not used to find the experts.")
+    names = list(load_zoo().frame.drop(columns="legs"))
+    options = {"names": names, "by": zoo.X[:, 3], "by_name": names[3]}
+    report = made(tmp_path, "own", zoo.model, zoo.X, **options)
+    note = visit(report).find_element("id", "by-note").text
+    assert note.endswith("The experts were found with this column among the others.")
+
+
+@pytest.fixture(scope="session")
+def survey(tmp_path_factory):
+    """Answers from 1 to 6 to six questions of 60 letters and more that begin and end alike."""
+    rng = np.random.default_rng(0)
+    X = np.clip(np.round(3 + 2 * rng.integers(0, 2, (80, 1)) + rng.normal(size=(80, 6))), 1, 6)
+    words = ["the weather", "your work", "your sleep", "old friends", "the neighbours", "politics"]
+    names = [f"How much did {word} trouble you during the last four weeks?" for word in words]
+    model = DynamicPartitionModel(3, max_iter=5, random_state=0).fit(X)
+    return made(tmp_path_factory.mktemp("page"), "survey", model, X, names=names)
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_long_names_of_variables_are_legible_on_cards(visit, survey, width):
+    page = visit(survey, width=width)
+    cards = page.execute_script(
+        "return [...document.querySelectorAll('.card .bars')].map(c => [...c.querySelectorAll("
+        "'.name')].map(n => [n.firstChild.textContent, n.scrollWidth <= n.clientWidth]))"
+    )
+    assert cards
+    for card in cards:
+        names = [name for name, _ in card]
+        assert len(set(names)) == len(names)
+        assert all("How much" not in name and len(name) <= 28 for name in names)
+        assert all(fits for _, fits in card)
+    heads = page.execute_script(
+        "return [...document.querySelectorAll('.map-head.flat button')].map(b => ["
+        "b.getBoundingClientRect().top, b.parentElement.getBoundingClientRect().top])"
+    )
+    assert (width == 390) or heads
+    assert all(top >= box for top, box in heads)
+
+
 def test_box_plots_are_drawn(visit, zoo, tmp_path):
     weights = np.random.default_rng(0).normal(size=101)
     report = made(tmp_path, "boxes", zoo.model, zoo.X, by=weights, by_name="weight")
@@ -302,6 +349,22 @@ def test_nothing_is_clipped_and_all_is_legible(visit, zoo, width):
         " e.className)"
     )
     assert small == []
+
+
+def test_the_map_fits_on_paper(visit, zoo):
+    page = visit(zoo)
+    measure = "return document.querySelector('#map-box canvas').getBoundingClientRect().width"
+    seen = page.execute_script(measure)
+    page.execute_script("dispatchEvent(new Event('beforeprint'))")
+    assert page.execute_script(measure) <= 660 < seen
+    heads = page.execute_script(
+        "return [...document.querySelectorAll('.map-head button')].map(b =>"
+        " b.getBoundingClientRect().right - b.parentElement.getBoundingClientRect().left)"
+    )
+    assert len(heads) == 5
+    assert max(heads) <= 660
+    page.execute_script("dispatchEvent(new Event('afterprint'))")
+    assert page.execute_script(measure) == seen
 
 
 def test_print_shows_every_card_whether_it_was_seen_or_not(visit, zoo):

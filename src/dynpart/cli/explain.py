@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -25,11 +25,20 @@ from dynpart.cli._shared import (
 from dynpart.terminal import printable
 
 
+def _number(text: Any) -> int:
+    """The number of a row; a label has an option of its own."""
+    try:
+        return whole()(text)
+    except typer.BadParameter as error:
+        remedy = f"--label {text!r} finds a row by its label."
+        raise typer.BadParameter(f"{error.message} {remedy}") from None
+
+
 def command(
     model: ModelFile,
     data: DataFile,
     row: Annotated[
-        int | None, typer.Option("--row", "-r", parser=whole(), help="Number of the row, from 0.")
+        int | None, typer.Option("--row", "-r", parser=_number, help="Number of the row, from 0.")
     ] = None,
     label: Annotated[str | None, typer.Option("--label", help="Label of the row.")] = None,
     top: Annotated[

@@ -412,22 +412,25 @@ def _found(
     import numpy as np
 
     from dynpart.cli._shared import nameless
+    from dynpart.describing import counted
 
     codes = nameless(model).transform(table.values)
     per_row = np.average(codes.sum(axis=1), weights=weights)
     experts = f"{model.n_experts_} experts" if model.n_experts_ > 1 else "One expert"
     n_rows, n_features = table.values.shape
-    unit = "variables" if table.image_shape is None else "pixels"
+    unit = "variable" if table.image_shape is None else "pixel"
     model_file, rows = shlex.quote(str(output)), shlex.quote(data)
     return (
-        f"{experts} found in {n_rows:,} rows of {n_features:,} {unit}; a row is explained by "
-        f"{per_row:.1f} of them.\n"
-        f"{_worth(model, table, weights)}\n"
+        f"{experts} found in {counted(n_rows, 'row')} of {counted(n_features, unit)}; a row is "
+        f"explained by {per_row:.1f} of them.\n"
+        f"{_worth(model, table, weights, 'training row')}\n"
         f"Next: dynpart describe {model_file} {rows}   (or: explain ... --row 0, report ...)"
     )
 
 
-def _worth(model: BareModel, table: Table, weights: NDArray[np.float64] | None) -> str:
+def _worth(
+    model: BareModel, table: Table, weights: NDArray[np.float64] | None, row: str = "row"
+) -> str:
     """A sentence on the bits that the model saves on some rows against independent columns."""
     import numpy as np
 
@@ -437,7 +440,7 @@ def _worth(model: BareModel, table: Table, weights: NDArray[np.float64] | None) 
     plain = nameless(model)
     usual = np.average(plain.independent_scores(table.values), weights=weights)
     saved = plain.score(table.values, **_weighted(weights)) - usual
-    return saving_in_words(float(saved / np.log(2)))
+    return saving_in_words(float(saved / np.log(2)), row)
 
 
 def _judged(model: BareModel, table: Table, weights: NDArray[np.float64] | None) -> str:

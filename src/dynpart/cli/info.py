@@ -163,7 +163,7 @@ def _lines_of(name: str, value: Any) -> list[str]:
     if name == "baseline":
         return [
             f"{value['bits_a_row']} bits a training row, {value['independent_columns']} column by "
-            f"column. {saving_in_words(value['saved'])}"
+            f"column. {saving_in_words(value['saved'], 'training row')}"
         ]
     if name == "selection":
         return [value["words"]]
@@ -175,7 +175,8 @@ def _lines_of(name: str, value: Any) -> list[str]:
         return types_in_words([RowTypeSummary(**kind) for kind in value])
     if name != "experts":
         return [_worded(value)]
-    lines = [f"{k}  {expert}" for k, expert in enumerate(value)]
+    width = len(str(len(value) - 1))
+    lines = [f"{k:>{width}}  {expert}" for k, expert in enumerate(value)]
     if len(lines) > MOST_LINES:
         return [*lines[:MOST_LINES], f"... ({len(lines)} in all)"]
     return lines

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 NAMED = 3
 """Maximum number of columns named as reasons of a surprise."""
-LEAST_SURPRISE = 0.7
-"""Minimum surprise of a reason, in nats: a probability of at most a half."""
+LIKELY = 0.5
+"""A level with this probability, or a higher one, is no reason."""
 
 
 def command(
@@ -59,10 +59,12 @@ def command(
 ) -> None:
     """Score rows: their log-likelihood in nats, their rank, and the most surprising values.
 
-    Rank 1 is the least likely row. The surprise of a value is minus its log-probability (for
-    numbers, log-density) under the expert that explains it. With `--columns` there is one more
-    column for each variable. The mean over all rows, and the bits saved against independent
-    columns, are printed on standard error.
+    Rank 1 is the least likely row. A value is surprising if the expert that explains it gives it a
+    chance below 50%. A number is surprising if it is more than two standard deviations from the
+    expected one, or beyond all numbers of the training rows. With `--columns` there is one more
+    column for each variable: minus the log-probability of the value (for numbers, log-density)
+    under this expert. The mean over all rows, and the bits saved against independent columns, are
+    printed on standard error.
 
     For example:
 
@@ -73,6 +75,7 @@ def command(
     import numpy as np
 
     from dynpart.cli._shared import nameless, open_model, read_rows_for, say
+    from dynpart.explaining import expected_numbers
     from dynpart.tables import check_output, write_table
 
     check_output(output, overwrite=force)
@@ -87,7 +90,8 @@ def command(
     rank = np.empty(len(scores))
     rank[order] = np.arange(1, len(scores) + 1)
     shown = np.arange(len(scores)) if top is None else order[:top]
-    reasons = _reasons(rows[shown], surprise[shown], np.median(surprise, axis=0), schema)
+    mean, spread = expected_numbers(plain, table.values[shown])
+    reasons = _reasons(rows[shown], surprise[shown], mean, spread, schema)
     words = tuple(dict.fromkeys(reason for reason in reasons if reason))
     why = [float(words.index(reason)) if reason else np.nan for reason in reasons]
     values = np.column_stack([shown, np.round(scores[shown], 4), rank[shown], why])
@@ -123,20 +127,46 @@ def _summary(scores: NDArray[Any], independent: NDArray[Any]) -> str:
 
 
 def _reasons(
-    rows: NDArray[Any], surprise: NDArray[Any], usual: NDArray[Any], schema: Schema
+    rows: NDArray[Any],
+    surprise: NDArray[Any],
+    mean: NDArray[Any],
+    spread: NDArray[Any],
+    schema: Schema,
 ) -> list[str]:
-    """The most surprising values of each row, relative to the usual surprise of their column."""
+    """The most surprising values of each row: unlikely levels, and numbers far from the expected.
+
+    The surprise of a level is in nats. That of a number depends on its unit, so it is measured from
+    the likeliest number. Numbers outside the range of the training rows come first.
+    """
     import numpy as np
 
+    from dynpart.explaining import FAR
+    from dynpart.naming import mean_in_words, percent, value_in_words
+
     discrete = np.isin(schema.kinds, ("binary", "categorical"))
-    excess = surprise - np.where(discrete, 0.0, usual)
+    ranges = schema.ranges or (None,) * len(schema)
+    low = np.array([-np.inf if one is None else one.low for one in ranges])
+    high = np.array([np.inf if one is None else one.high for one in ranges])
+    distance = (rows - mean) / np.where(spread > 0, spread, 1.0)
+    beyond = np.where(discrete, surprise, distance**2 / 2)
+    beyond[(rows < low) | (rows > high)] = np.inf
+    least = np.where(discrete, -np.log(LIKELY), FAR**2 / 2)
+
+    def reason(i: int, d: int) -> str:
+        if discrete[d]:
+            return f"chance {percent(float(np.exp(-surprise[i, d])))}"
+        if rows[i, d] < low[d]:
+            return f"{schema.value_text(d, low[d])} or more in training"
+        if rows[i, d] > high[d]:
+            return f"{schema.value_text(d, high[d])} or less in training"
+        return f"expected {mean_in_words(mean[i, d], spread[i, d])}"
+
     found = []
-    for row, nats, beyond in zip(rows, surprise, excess, strict=True):
-        order = np.argsort(-beyond, kind="stable")[:NAMED]
+    for i, row in enumerate(rows):
+        order = [int(d) for d in np.argsort(-beyond[i], kind="stable") if beyond[i, d] > least[d]]
         told = [
-            f"{schema.label(int(d))} = {schema.value_text(int(d), row[d])} ({nats[d]:.1f} nats)"
-            for d in order
-            if beyond[d] >= LEAST_SURPRISE and not np.isnan(row[d])
+            f"{schema.label(d)} = {value_in_words(schema, d, row[d])} ({reason(i, d)})"
+            for d in order[:NAMED]
         ]
         found.append("; ".join(told))
     return found

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dynpart.arrays import to_numpy
 from dynpart.describing import rows_by_type
 from dynpart.explorer._arrays import packed_array
-from dynpart.naming import digits_after_point, value_in_words
+from dynpart.naming import digits_after_point, short_labels, value_in_words
 from dynpart.opinions import array_opinions, level_chances
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 MOST_CLASSES = 12
 """Classes of another column that are shown; the rarer ones together are *other*."""
 CARD_OPINIONS = 6
+MOST_PRIOR_NUMBERS = 200_000
+"""A larger prior over codes, of about 1 MB, is left out of the page."""
 
 
 def table_content(
@@ -56,17 +59,36 @@ def table_content(
                 "apart": [other.expert for other in one.apart],
             }
         )
+    labels = model.schema_.labels()
+    short = short_labels(labels)
     return {
         "cards": cards,
+        "shortNames": None if short == labels else short,
         "weight": packed_array(opinions.weight.astype(np.float32)),
         "decides": packed_array(opinions.decides.astype(np.float32)),
         **_distributions(model, opinions),
-        "types": [{"share": kind.share, "experts": list(kind.experts)} for kind in told.types],
+        "types": [
+            {"share": kind.share, "experts": list(kind.experts), "active": list(kind.active)}
+            for kind in told.types
+        ],
         "mapOrder": rows_by_type(shown_codes, model.prior_.types(shown_codes)).tolist(),
+        "prior": _prior(model),
         "bits": told.bits,
         "baselineBits": told.baseline_bits,
         "odd": list(told.odd),
         "oddRows": list(told.odd_rows),
+    }
+
+
+def _prior(model: LearningModel) -> dict[str, Any] | None:
+    """The prior over codes; None if it does not belong to the encoding parameters, or is large."""
+    prior = model.prior_
+    if not model._is_counted() or prior.log_table.size > MOST_PRIOR_NUMBERS:
+        return None
+    return {
+        "logWeight": to_numpy(prior.log_weight).tolist(),
+        "parent": packed_array((to_numpy(prior.parent) + 1).astype(np.uint16)),
+        "table": packed_array(to_numpy(prior.log_table).astype(np.float32)),
     }
 
 

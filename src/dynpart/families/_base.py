@@ -93,6 +93,11 @@ class Family(ABC):
         """Numbers of levels of `n_features` columns; 0 for numbers."""
         return (self.n_levels or 0,) * n_features
 
+    def free_parameters(self, n_features: int) -> tuple[int, ...]:
+        """How many numbers an expert learns of each of `n_features` columns."""
+        levels = self.levels_of_columns(n_features)
+        return tuple(n - 1 if n else self.n_statistics for n in levels)
+
     def of_columns(self, columns: Any) -> Family:
         """The family of a subset of the columns, given by their indices."""
         return self

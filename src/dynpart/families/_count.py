@@ -69,6 +69,9 @@ class Count(Family):
         xp = namespace(moments.mean)
         return cls(_dispersion(moments.observed, moments.mean, moments.variance, xp))
 
+    def free_parameters(self, n_features: int) -> tuple[int, ...]:
+        return (1,) * n_features  # the mean; the dispersion is shared
+
     def of_columns(self, columns: Any) -> Count:
         return Count(self.dispersion[columns])
 

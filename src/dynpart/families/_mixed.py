@@ -105,6 +105,12 @@ class Mixed(Family):
             levels[columns] = part.levels_of_columns(len(columns))
         return tuple(levels.tolist())
 
+    def free_parameters(self, n_features: int) -> tuple[int, ...]:
+        free = np.zeros(n_features, dtype=int)
+        for part, columns in self._each():
+            free[columns] = part.free_parameters(len(columns))
+        return tuple(free.tolist())
+
     def level_probabilities(self, eta: Array) -> Array:
         """P(x = level), shape (most levels of a part, n_experts, n_features); 0 for numbers."""
         chances = np.zeros((max(part.n_levels or 0 for part in self.parts), *eta.shape[1:]))

@@ -93,13 +93,15 @@ def nameless_labels(names: Sequence[str], kept: Sequence[int]) -> Decision:
 def label_remark(name: str, n_different: int, n_rows: int) -> str:
     """The remark about a first column that holds labels."""
     called = f"its first column ({name!r})" if name else "its first column"
-    many = "in every row" if n_different == n_rows else f"in {n_different:,} of {n_rows:,} rows"
+    texts = f"{n_different:,} different texts in {n_rows:,} rows"
+    if n_different == n_rows:
+        texts = "a different text in every row"
     other = (
         f"; --categorical {name!r} makes it a variable, --label-column NAME takes another"
         if name
         else ""
     )
-    return f"{called} holds another text {many} and is taken for the rows' labels{other}"
+    return f"{called} holds {texts} and is taken for the rows' labels{other}"
 
 
 class Roles(NamedTuple):

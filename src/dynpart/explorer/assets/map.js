@@ -2,6 +2,7 @@
 
 const ROW_HEIGHT = 16;
 const NAME_WIDTH = 120;
+const PAPER_WIDTH = 660; // in CSS pixels, what fits on upright paper with its margins
 const mapState = { rows: [], canvas: null, cell: 0 };
 
 function buildMap() {
@@ -16,8 +17,8 @@ function buildMap() {
   mapState.canvas = canvas;
   mapState.experts = raw.together ? raw.together.order : Array.from({ length: K }, (_, k) => k);
   box.append(head, canvas);
-  const layout = () => {
-    const room = Math.max(160, box.clientWidth - NAME_WIDTH - 34);
+  const layout = (width = box.clientWidth) => {
+    const room = Math.max(160, width - NAME_WIDTH - 34);
     mapState.cell = Math.max(8, Math.min(150, Math.floor(room / K)));
     const flat = mapState.cell >= 90;
     const tags = mapState.experts.map((k, i) => {
@@ -55,7 +56,9 @@ function buildMap() {
   });
   listeners.push(paintMap);
   themed.push(paintMap);
-  addEventListener("resize", layout);
+  addEventListener("resize", () => layout());
+  addEventListener("beforeprint", () => layout(Math.min(PAPER_WIDTH, box.clientWidth)));
+  addEventListener("afterprint", () => layout());
   filterMap();
   layout();
 }

@@ -183,6 +183,25 @@ function savedBits(owner, x) {
   return sum / Math.LN2;
 }
 
+// Bits that it takes to name the active experts, under the prior over codes; null if it is not known.
+const priorTable = raw.prior ? unpacked(raw.prior.table) : null;
+const priorParent = raw.prior ? unpacked(raw.prior.parent) : null;
+
+function codeBits(active) {
+  if (!priorTable) return null;
+  const on = Array.from({ length: K }, (_, k) => Number(active.has(k)));
+  const terms = raw.prior.logWeight.map((start, c) => {
+    let sum = start;
+    for (let k = 0; k < K; k++) {
+      const parent = priorParent[c * K + k] - 1; // -1: it depends on no other expert
+      sum += priorTable[4 * (c * K + k) + 2 * (parent < 0 ? 0 : on[parent]) + on[k]];
+    }
+    return sum;
+  });
+  const most = Math.max(...terms);
+  return -(most + Math.log(terms.reduce((sum, term) => sum + Math.exp(term - most), 0))) / Math.LN2;
+}
+
 function unexpectedCount(owner, x) {
   let count = 0;
   for (let d = 0; d < D; d++) if (owner[d] >= 0 && !Number.isNaN(x[d]) && !isExpected(owner[d], d, x[d])) count++;

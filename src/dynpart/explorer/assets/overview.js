@@ -26,13 +26,18 @@ function typesList() {
       {},
       el("span", { class: "number", text: percent(kind.share) }),
       meter(kind.share / most, null),
-      el("span", { class: "tags" }, ...(kind.experts.length ? kind.experts.map(expertLink) : ["no expert in particular"])),
+      el("span", { class: "tags" }, ...(kind.experts.length ? kind.experts.flatMap((k, i) => typeExpert(k, kind.active[i])) : ["no expert in particular"])),
     ),
   );
   const others = raw.types.slice(8);
   const share = others.reduce((sum, kind) => sum + kind.share, 0);
   const rest = others.length ? el("p", { class: "note", text: `${plural(others.length, "other type")} in ${percent(share)} of rows.` }) : "";
   return el("div", { class: "types" }, el("h3", { text: "Types of rows, by the experts that come together in them" }), el("ul", { class: "bars" }, ...rows), rest);
+}
+
+// An expert of a type, with its share of these rows unless it is active in nearly all of them.
+function typeExpert(k, active) {
+  return active >= 0.9 ? [expertLink(k)] : [expertLink(k), el("span", { class: "note", text: `in ${percent(active)} of them` })];
 }
 
 // Bits a row takes with the model and without, as two bars.
@@ -74,9 +79,11 @@ function buildBy() {
   link.textContent = raw.by.name;
   byId("by-title").textContent = `Experts and ${raw.by.name}`;
   const classes = raw.by.kind === "classes";
+  const used = Array.from({ length: D }, (_, d) => variableName(d)).includes(raw.by.name);
+  const role = used ? "The experts were found with this column among the others." : "This column was not used to find the experts.";
   byId("by-note").textContent = classes
-    ? `Of the rows in which an expert is active, the share of each ${raw.by.name}; the mark is its share of all rows. This column was not used to find the experts.`
-    : `${raw.by.name} in the rows in which an expert is active: box from quarter to three quarters, line at the middle, whiskers to the ends. This column was not used to find the experts.`;
+    ? `Of the rows in which an expert is active, the share of each ${raw.by.name}; the mark is its share of all rows. ${role}`
+    : `${raw.by.name} in the rows in which an expert is active: box from quarter to three quarters, line at the middle, whiskers to the ends. ${role}`;
   const order = Array.from({ length: K }, (_, k) => k).sort((a, b) => raw.usage[b] - raw.usage[a] || a - b);
   const box = byId("by-box");
   if (classes) box.append(...order.map(classBars));

@@ -182,8 +182,10 @@ function updateReadout(text) {
 function worthText() {
   if (!canScore) return "";
   if (isImage) return `${signed(likelihood(state.owner, state.x).toFixed(1))} nats`;
-  const bits = savedBits(state.owner, state.x);
-  return bits >= 0 ? `${bits.toFixed(1)} bits fewer than column by column` : `${(-bits).toFixed(1)} bits more than column by column`;
+  const cost = codeBits(state.active);
+  const bits = savedBits(state.owner, state.x) - cost;
+  const told = `${Math.abs(bits).toFixed(1)} bits ${bits >= 0 ? "fewer" : "more"} than column by column`;
+  return cost === null ? told : `${told} (naming the experts costs ${cost.toFixed(1)})`;
 }
 
 // What one more expert brings: on tables in bits, from columns on their own.

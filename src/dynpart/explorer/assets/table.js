@@ -171,6 +171,7 @@ function opinionList(k, count) {
   for (const d of listed) {
     const said = saidBy(k, d);
     const name = variableName(d) || "(no name)";
+    const short = raw.shortNames ? raw.shortNames[d] : name;
     const [much, usual] = hasLevels(d)
       ? [percent(chanceOf(k, d, said)), percent(chanceOf(K, d, said))]
       : [meanText(d, said), meanText(d, opinionMeans[K * D + d])];
@@ -179,7 +180,7 @@ function opinionList(k, count) {
       el(
         "li",
         { title: `${name}: ${opinionText(k, d)}${seldom && `, ${seldom}`}` },
-        el("span", { class: "name" }, name, hasLevels(d) ? el("b", { text: ` ${valueText(d, said)}` }) : "", seldom && el("small", { text: seldom })),
+        el("span", { class: "name" }, short, hasLevels(d) ? el("b", { text: ` ${valueText(d, said)}` }) : "", seldom && el("small", { text: seldom })),
         opinionBar(k, d, `var(--expert-${k})`),
         el("span", { class: "number" }, el("b", { text: much }), el("span", { class: "usual", text: ` usually ${usual}` })),
       ),
