@@ -149,7 +149,7 @@ def tables():
     yield "binary", binary
     yield "gaps", np.where(rng.random(binary.shape) < 0.1, np.nan, binary)
     yield "levels", rng.integers(0, 4, (120, 6)).astype(str)
-    yield "numbers", rng.normal(size=(120, 6))
+    yield "numbers", rng.normal(size=(120, 6)) + 4 * rng.integers(0, 2, (120, 1))
 
 
 @pytest.mark.parametrize(("kind", "table"), [pytest.param(*t, id=t[0]) for t in tables()])
