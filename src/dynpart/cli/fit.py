@@ -415,7 +415,7 @@ def _found(
     from dynpart.describing import counted
 
     codes = nameless(model).transform(table.values)
-    per_row = np.average(codes.sum(axis=1), weights=weights)
+    per_row = np.average(codes, axis=0, weights=weights).sum()  # as `describe` has it
     experts = f"{model.n_experts_} experts" if model.n_experts_ > 1 else "One expert"
     n_rows, n_features = table.values.shape
     unit = "variable" if table.image_shape is None else "pixel"

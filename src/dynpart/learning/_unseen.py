@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dynpart.arrays import like, namespace, to_numpy
+from dynpart.arrays import is_remote, like, namespace, to_numpy
 from dynpart.engines import CodeSummary, Engine, Experts, PursuitRule, ResponsibilitySums
 from dynpart.families import Family
 from dynpart.learning._batch import shared, sharpened
@@ -212,7 +212,9 @@ def describe_unseen(
 
 
 def _codes_of_parts(engine: Engine, parts: list[Any], experts: Experts, rule: PursuitRule) -> list:
-    """Codes of rows in several parts, found at once: a row gets the same code in any batch."""
+    """Codes of rows in several parts; on a GPU found at once, where launches cost most."""
+    if not all(is_remote(part.values) for part in parts):
+        return [pursue(engine, part, experts, rule) for part in parts]
     codes = pursue(engine, Rows.joined(parts), experts, rule)
     ends = np.cumsum([len(part) for part in parts]).tolist()
     return [codes[slice(end - len(part), end)] for part, end in zip(parts, ends, strict=True)]
