@@ -23,7 +23,7 @@ from dynpart.encoding import log_likelihood
 from dynpart.engines import MARGIN, make_engine
 from dynpart.engines.cpu import CpuEngine
 from dynpart.engines.reference import ReferenceEngine, expert_log_densities
-from dynpart.prior import fit_prior
+from dynpart.prior import CodePrior, fit_prior
 from dynpart.pursuits import UNTIL_SETTLED, affordable_starts, pursue
 from dynpart.rows import Rows
 from tests.effort import examples
@@ -142,6 +142,19 @@ def test_no_code_is_worse_than_greedy_and_no_single_change_improves_it(name, pro
         ),
     )
     assert_law(engine_named(name), rows, experts, rule)
+
+
+@every_engine
+def test_the_law_holds_where_types_hardly_overlap(name):
+    """Of each type one expert is typical, and the others are a chance of 1e-8."""
+    for seed in range(2 if INTERPRETED else 12):
+        rng = np.random.default_rng(seed)
+        experts = make_experts(rng, n_experts=5, n_features=40)
+        rows = make_rows(rng, experts, 4)
+        p = np.where(np.eye(5, dtype=bool), 1 - 1e-8, 1e-8)
+        prior = CodePrior.mixture(np.log(rng.dirichlet(np.ones(5))), p)
+        rule = make_rule(5, max_active=5, n_swaps=UNTIL_SETTLED, prior=prior)
+        assert_law(engine_named(name), rows, experts, rule)
 
 
 @every_engine

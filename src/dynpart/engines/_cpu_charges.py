@@ -20,9 +20,9 @@ from dynpart.engines._cpu_inner import log_of
 
 ALL_TYPES = np.int64(-1)
 """Stands for the type of a row that may be of any."""
-FAR = 32.0
+FAR = 45.0
 """Nats below the likeliest type at which a type is left out until the code changes."""
-NEGLIGIBLE = 1e-10
+NEGLIGIBLE = 1e-19
 """Share of the other types at which a type has no say in a cost."""
 SMALLEST_ODDS = 1e-18
 """So small that no prior comes near it, and single precision holds its products with bonds."""

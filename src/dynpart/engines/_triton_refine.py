@@ -38,7 +38,7 @@ FREELY_AGAIN = tl.constexpr(2)
 NEARLY_AS_GOOD = tl.constexpr(NEARLY)
 ALL_TYPES = tl.constexpr(-1)
 """Stands for the type of a row that may be of any."""
-FAR = tl.constexpr(32.0)
+FAR = tl.constexpr(45.0)
 """Nats below the likeliest type at which a type has no say in a cost."""
 
 
