@@ -146,14 +146,15 @@ def test_no_code_is_worse_than_greedy_and_no_single_change_improves_it(name, pro
 
 @every_engine
 def test_the_law_holds_where_types_hardly_overlap(name):
-    """Of each type one expert is typical, and the others are a chance of 1e-8."""
+    """Two experts are typical of each type; one that is not has a chance of 1e-8."""
+    typical = np.eye(5, dtype=bool) | np.eye(5, k=1, dtype=bool) | np.eye(5, k=-4, dtype=bool)
     for seed in range(2 if INTERPRETED else 12):
         rng = np.random.default_rng(seed)
-        experts = make_experts(rng, n_experts=5, n_features=40)
-        rows = make_rows(rng, experts, 4)
-        p = np.where(np.eye(5, dtype=bool), 1 - 1e-8, 1e-8)
-        prior = CodePrior.mixture(np.log(rng.dirichlet(np.ones(5))), p)
-        rule = make_rule(5, max_active=5, n_swaps=UNTIL_SETTLED, prior=prior)
+        experts = make_experts(rng, n_experts=5, n_features=8)
+        rows = make_rows(rng, experts, 6)
+        weight = np.log(rng.dirichlet(np.full(5, 0.2)) + 1e-6)
+        prior = CodePrior.mixture(weight, np.where(typical, 1 - 1e-8, 1e-8))
+        rule = make_rule(5, min_active=2, max_active=2, n_swaps=UNTIL_SETTLED, prior=prior)
         assert_law(engine_named(name), rows, experts, rule)
 
 
