@@ -17,6 +17,17 @@ import triton.language as tl
 from torch import Tensor
 
 from dynpart.engines._contract import NEARLY
+from dynpart.engines._triton_charges import (
+    ALL_TYPES,
+    costs_of,
+    current_costs,
+    log_sum,
+    mark_active,
+    mixed_costs,
+    number,
+    saved_by,
+    values_of,
+)
 from dynpart.engines._triton_tables import log_density, n_blocks, power_of_two
 
 ENTRY_BITS = 32
@@ -36,10 +47,6 @@ AS_ANOTHER_TYPE = tl.constexpr(1)
 FREELY_AGAIN = tl.constexpr(2)
 """Which search of a row is under way; the last two where rows have types."""
 NEARLY_AS_GOOD = tl.constexpr(NEARLY)
-ALL_TYPES = tl.constexpr(-1)
-"""Stands for the type of a row that may be of any."""
-FAR = tl.constexpr(45.0)
-"""Nats below the likeliest type at which a type has no say in a cost."""
 
 
 def can_list(n_names: int, n_experts: int) -> bool:
@@ -315,115 +322,6 @@ def change_holders(
             owner = tl.where(first, joins, owner)
             tl.store(holders + d, owner | (heir << 16), mask=shared)
     tl.debug_barrier()
-
-
-@triton.jit
-def number(values, place, places):
-    """values[place], of a block of values in registers."""
-    return tl.sum(tl.where(places == place, values, 0.0), axis=0)
-
-
-@triton.jit
-def saved_by(k, kind, parent, bond, LANES: tl.constexpr):
-    """Nats that each expert costs less in rows of this type while expert k is active."""
-    lane = tl.arange(0, LANES)
-    here = kind * LANES
-    theirs = tl.load(bond + here + lane)
-    saved = tl.where(tl.load(parent + here + lane) == k, theirs, 0.0)
-    return saved + tl.where(lane == tl.load(parent + here + k), tl.load(bond + here + k), 0.0)
-
-
-@triton.jit
-def mark_active(codes, n_active, flags, SLOTS: tl.constexpr, LANES: tl.constexpr):
-    """Flags of the active experts, by number."""
-    slots, lane = tl.arange(0, SLOTS), tl.arange(0, LANES)
-    tl.debug_barrier()
-    tl.store(flags + lane, (0 * lane).to(tl.int8))
-    tl.debug_barrier()
-    k = tl.load(codes + slots, mask=slots < n_active, other=0)
-    tl.store(flags + k, (0 * k + 1).to(tl.int8), mask=slots < n_active)
-    tl.debug_barrier()
-
-
-@triton.jit
-def costs_of(
-    codes, n_active, flags, kind, cost, parent, bond, JOINT: tl.constexpr, LANES: tl.constexpr
-):
-    """What it costs each expert to enter a code, or to stay in it, in rows of this type."""
-    lane, here = tl.arange(0, LANES), kind * LANES
-    costs = tl.load(cost + here + lane)
-    if JOINT:
-        above = tl.load(parent + here + lane)
-        costs -= tl.where(tl.load(flags + above) > 0, tl.load(bond + here + lane), 0.0)
-        for slot in range(n_active):
-            k = tl.load(codes + slot)
-            its = tl.load(bond + here + k)
-            costs -= tl.where(lane == tl.load(parent + here + k), its, 0.0)
-    return costs
-
-
-@triton.jit
-def values_of(
-    codes, n_active, flags, constant, cost, parent, bond,
-    JOINT: tl.constexpr, TYPES: tl.constexpr, LANES: tl.constexpr,
-):  # fmt: skip
-    """What the objective has of a code beyond log P(x | h), in each type."""
-    kinds = tl.arange(0, TYPES)
-    value = tl.load(constant + kinds)
-    for slot in range(n_active):
-        here = kinds * LANES + tl.load(codes + slot)
-        value -= tl.load(cost + here)
-        if JOINT:
-            above = tl.load(parent + here)
-            value += tl.where(tl.load(flags + above) > 0, tl.load(bond + here), 0.0)
-    return value
-
-
-@triton.jit
-def log_sum(values):
-    """Log of the sum of exponentials; some may be minus infinity."""
-    top = tl.max(values, axis=0)
-    return top + tl.log(tl.sum(tl.exp(values - top), axis=0))
-
-
-@triton.jit
-def mixed_costs(
-    codes, n_active, flags, out, values, cost, parent, bond,
-    TYPES: tl.constexpr, LANES: tl.constexpr,
-):  # fmt: skip
-    """What it costs each expert to enter a code without `out` (-1: nobody), in rows of all types.
-
-    `values` are those of the whole code. `out` itself costs what it must earn to stay.
-    """
-    lane, kinds = tl.arange(0, LANES), tl.arange(0, TYPES)
-    top = tl.max(values, axis=0)
-    total = 0.0 * top
-    mean = tl.zeros([LANES], tl.float64)
-    for c in range(TYPES):
-        value = tl.sum(tl.where(kinds == c, tl.where(values > top - FAR, values - top, 1.0), 0.0))
-        if value <= 0:
-            costs = costs_of(codes, n_active, flags, c, cost, parent, bond, True, LANES)
-            if out >= 0:
-                value += number(costs, out, lane)
-                costs += saved_by(out, c, parent, bond, LANES)
-            weight = tl.exp(value)
-            total += weight
-            mean += weight * tl.exp(-costs)
-    return tl.log(total) - tl.log(mean)
-
-
-@triton.jit
-def current_costs(
-    codes, n_active, flags, kind, values, cost, parent, bond,
-    JOINT: tl.constexpr, TYPES: tl.constexpr, LANES: tl.constexpr,
-):  # fmt: skip
-    """Costs beside all experts of a code, in rows of this type or of all types."""
-    costs = tl.zeros([LANES], tl.float64)
-    if kind >= 0:
-        costs += costs_of(codes, n_active, flags, kind, cost, parent, bond, JOINT, LANES)
-    else:
-        costs += mixed_costs(codes, n_active, flags, -1, values, cost, parent, bond, TYPES, LANES)
-    return costs
 
 
 @triton.jit
