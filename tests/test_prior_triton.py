@@ -13,7 +13,6 @@ from dynpart.prior._counted import EDGE_PRICE
 from dynpart.prior._dense import DenseCodes
 from tests.effort import examples
 from tests.test_prior import random_prior
-from tests.test_prior_dense import drawn_codes
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("triton")
@@ -21,6 +20,7 @@ if not torch.cuda.is_available() and os.environ.get("TRITON_INTERPRET") != "1":
     pytest.skip("kernels need a GPU, or TRITON_INTERPRET=1", allow_module_level=True)
 
 from dynpart.prior._triton_em import KernelCodes  # noqa: E402
+from tests.test_prior_dense import drawn_codes  # noqa: E402
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 

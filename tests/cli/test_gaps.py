@@ -100,26 +100,12 @@ def test_a_column_of_weights_is_no_variable(tmp_path, capsys):
     assert "missing" not in capsys.readouterr().err
 
 
-def test_a_column_without_any_value_is_left_out_and_named(tmp_path):
+def test_a_column_without_any_value_is_refused_by_name(tmp_path):
     X = make_pairs(3).astype(float)
     X[:, 2] = np.nan
     (tmp_path / "t.csv").write_text(text(X))
-    fit = ("fit", tmp_path / "t.csv", "-k", 2, "--iterations", 2, "-o", tmp_path / "m")
-    told = run(*fit).stderr
-    assert "column 'trout' has no value in any row and is left out" in told
-    assert load(tmp_path / "m").schema_.names == tuple(n for n in NAMES if n != "trout")
-    for command in ("describe", "score", "impute"):
-        run(command, tmp_path / "m", tmp_path / "t.csv")
-    X[:, 3] = np.nan
-    (tmp_path / "t.csv").write_text(text(X))
-    assert f"columns 'trout', {NAMES[3]!r} have no value" in run(*fit, "--force").stderr
-    X[:] = np.nan
-    (tmp_path / "t.csv").write_text(text(X))
-    result = run(*fit, "--force", status=2)
-    assert f"column {NAMES[0]!r} has no value in any row; leave it out" in result.stderr
-    np.save(tmp_path / "t.npy", X)
-    result = run("fit", tmp_path / "t.npy", "-o", tmp_path / "n", status=2)
-    assert "column 0 (counted from 0) has no value in any row" in result.stderr
+    result = run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", status=2)
+    assert "column 'trout' has no value in any row; --drop 'trout'" in result.stderr
 
 
 def test_codes_have_no_gaps(folder, tmp_path):

@@ -238,17 +238,16 @@ def read_rows(
     Prints the reader's decisions, and which columns look unusual.
     """
     from dynpart.tables import advice
-    from dynpart.tables.gaps import without_empty
+    from dynpart.tables.gaps import check_observed
 
     table = content.read(source, size=size, binary=binary)
     weights = None
     if weight is not None:
         weights = row_weights(table, weight, source)
         table = _without_column(table, weight, source)
-    remarks = [*table.remarks, *advice(table)]
-    table, left_out = without_empty(source, table)
-    for remark in (*remarks, *left_out):
+    for remark in (*table.remarks, *advice(table)):
         say(f"{source}: {remark}")
+    check_observed(source, table)
     return table, weights
 
 

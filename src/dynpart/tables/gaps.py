@@ -12,9 +12,6 @@ from numpy.typing import NDArray
 from dynpart.tables._columns import called, place
 from dynpart.tables._table import Table, TableError, row_blocks
 
-MOST_NAMED = 8
-"""Columns without a value that are named one by one."""
-
 
 def count_gaps(values: NDArray[Any]) -> int:
     """How many cells are NaN."""
@@ -37,31 +34,24 @@ def gaps_in_words(values: NDArray[Any]) -> str:
     )
 
 
-def without_empty(source: str, table: Table) -> tuple[Table, list[str]]:
-    """The table without columns that have no observed value, and a remark that names them.
+def check_observed(source: str, table: Table) -> None:
+    """Reject a column without any observed value.
 
     Raises
     ------
     TableError
-        If no column is left, or columns have no names by which other commands could leave them out.
+        Names the first such column.
     """
     if table.values.dtype.kind != "f":
-        return table, []
+        return
     seen = np.zeros(table.values.shape[1], dtype=bool)
     for _, block in row_blocks(table.values):
         seen |= ~np.isnan(block).all(axis=0)
         if seen.all():
-            return table, []
-    empty = np.flatnonzero(~seen)
-    if table.names is None or not seen.any():
-        first = called(int(empty[0]), table.names)
-        raise TableError(f"{source}: {first} has no value in any row; leave it out")
-    names = ", ".join(repr(table.names[d]) for d in empty[:MOST_NAMED])
-    names += f" and {len(empty) - MOST_NAMED} others" if len(empty) > MOST_NAMED else ""
-    subject, verb = ("column", "has") if len(empty) == 1 else ("columns", "have")
-    left = "is left out" if len(empty) == 1 else "are left out"
-    told = f"{subject} {names} {verb} no value in any row and {left}"
-    return table.taken(np.flatnonzero(seen).tolist()), [told]
+            return
+    empty = int(np.flatnonzero(~seen)[0])
+    remedy = "leave it out" if table.names is None else f"--drop {table.names[empty]!r}"
+    raise TableError(f"{source}: {called(empty, table.names)} has no value in any row; {remedy}")
 
 
 def refuse_gaps(
