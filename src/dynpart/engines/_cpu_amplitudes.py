@@ -507,7 +507,7 @@ def gradients(X, weight, start, stop, order, gain, offset, level, mean, variance
 
 @compiled(error_model="numpy")
 def responsibilities(X, weight, start, stop, order, gain, offset, level, shift, out):
-    """Sums of r and r T(x) of rows brought back to each expert's scale; `out` has three sums."""
+    """Sums of r and r T(x) of rows transformed to each expert's scale; `out` has three sums."""
     for row in range(len(X)):
         counted = 1.0 if weight is None else weight[row]
         n_active = 0

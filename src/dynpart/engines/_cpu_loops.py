@@ -70,7 +70,7 @@ def multiply_ratios(mantissa, exponent, i, lo, hi, offsets, factors, shares, ahe
     factors : ndarray of shape (n_variables, 4)
         a, b, a', b' of these variables alone.
     ahead : int
-        Distance at which shares are prefetched, 0 for none; only vectors use it.
+        Elements before use at which shares are prefetched, 0 for none; only vectors use it.
     """
     i = _u(i)
     for k in range(levels.shape[1]):

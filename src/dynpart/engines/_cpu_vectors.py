@@ -145,7 +145,7 @@ def make_multiply_ratios(n_vectors: int) -> Callable:
         """Multiply running products by prod (a + b e p) / prod (a' + b' e), variables lo..hi.
 
         `factors` has a, b, a', b' of these variables alone. Shares are
-        prefetched `ahead` variables before use, unless it is zero.
+        prefetched `ahead` elements before use, unless it is zero.
         """
         i8 = types.int64
         sig = types.void(mantissa, exponent, i8, i8, i8, i8, offsets, factors, shares, i8, levels)
