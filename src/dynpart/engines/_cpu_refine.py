@@ -298,7 +298,7 @@ def settle(
             copy_row(gains, i, without, FIRST)
             bequeath(m, work)
             if drop:
-                # The last expert moves to the free seat, and is the next look.
+                # The last expert moves to the free seat, and is examined next.
                 exchange(j, NOBODY, charges, account)
                 n_active -= 1
                 code[seat] = code[n_active]
@@ -323,7 +323,7 @@ def put_weakest_first(code, n_active, n_wanted, offsets, table, rule, scratch):
     for d in range(owner.size):
         if owner[d] < cost.size:
             its = opinion(heir[d], cost.size, offsets[d], table)
-            # Two sums: neighbours often have the same owner, so one sum would be a chain.
+            # Two sums: neighbours often have the same owner, and additions to one sum are serial.
             earned[_u(d & 1), _u(owner[d])] += owner_log[d] - its
     for step in range(n_active):
         earned[0, code[step]] += earned[1, code[step]] - cost[code[step]]
@@ -443,7 +443,7 @@ def try_another_type(code, n_active, gains, i, offsets, table, rank, rank_by_exp
 
 @in_place
 def prune_experts(code, n_active, offsets, table, rank_by_expert, rule, scratch):
-    """Drop experts that add less than their cost, in turn; returns the number left."""
+    """Drop experts that add no more than their cost, in turn; returns the number left."""
     min_active, _, margin, _, _, _, _, charges = rule
     work, account = scratch[0], scratch[7]
     open_account(code, n_active, charges, account)
@@ -466,7 +466,7 @@ def prune_experts(code, n_active, offsets, table, rank_by_expert, rule, scratch)
 
 @in_place
 def refine_code(code, total, gains, i, offsets, table, rank, rank_by_expert, rule, scratch):
-    """Refine a greedy code if the rule says so.
+    """Refine a greedy code if the rule requires it.
 
     Returns
     -------

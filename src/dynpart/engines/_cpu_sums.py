@@ -312,7 +312,7 @@ def general_gradients(pull, offset, weight, lo, hi, width, order, tile, out):
     Parameters
     ----------
     pull : ndarray of shape (n_statistics, hi - lo, TILE)
-        F(eta) (T - eta) over E, zero where nothing was observed.
+        F(eta) (T - eta) over E, zero for missing values.
     offset : ndarray of shape (n_statistics, hi - lo, TILE)
         As returned by `compose`.
     weight : ndarray of shape (n_rows,) or None
@@ -353,7 +353,7 @@ def opinion_derivatives(pull, weight, lo, hi, width, order, tile, out):
     Parameters
     ----------
     pull : ndarray of shape (hi - lo, width)
-        df/dmu over E, zero where nothing was observed.
+        df/dmu over E, zero for missing values.
     weight : ndarray of shape (n_rows,) or None
     tile : ndarray of shape (n_experts * 2 * TILE,)
         Levels of expertise and probabilities of the tile, expert by expert.

@@ -20,7 +20,7 @@ from dynpart.engines._torch_codes import binary_codes
 
 
 class Score(Protocol):
-    """How well codes explain some rows, and how each expert would change that."""
+    """Scores of codes of some rows, and their changes by further experts."""
 
     shape: tuple[int, int]
     """Numbers of rows and experts."""

@@ -383,11 +383,11 @@ def refine_kernel(
     than the greedy code, the greedy code settles instead.
 
     If an expert is removed, only the variables it owns pass to their heirs: the gains of all
-    experts, known for the whole code, change by these alone. Log-densities are looked up
-    in tables of both values of a binary variable (`density`, `by_variable`), or computed by the
-    FORMULA of the family from parameters in the same place. `tops` are the largest log-densities of
-    the values of a variable under any expert, by value, or by row and variable with a FORMULA.
-    `gains` holds the gains over the codes; see `Scratch` for the rest.
+    experts, known for the whole code, change by these alone. Log-densities are read from tables of
+    both values of a binary variable (`density`, `by_variable`), or computed by the FORMULA of the
+    family from parameters in the same place. `tops` are the largest log-densities of the values of
+    a variable under any expert, by value, or by row and variable with a FORMULA. `gains` holds the
+    gains over the codes; see `Scratch` for the rest.
 
     An expert stays if no expert can replace it. Without it, a variable adds to a gain at most its
     top minus the heir's log-density; variables for which this is small are counted with the bound.
@@ -553,7 +553,7 @@ def refine_kernel(
                     without = tl.where(lane == out, earns, without)
                     best, k = tl.max(without - alone, axis=0, return_indices=True)
                     if (n_active > min_active) & (best <= margin):
-                        # The last expert moves to the free seat, and is the next look.
+                        # The last expert moves to the free seat, and is examined next.
                         n_active -= 1
                         last = tl.load(codes + n_active)
                         tl.debug_barrier()

@@ -27,7 +27,7 @@ WIDTH = 128
 TOGETHER = 8
 """Rows an adding program reads at a time."""
 ROWS_PER_PART = 4096
-"""Rows of an expert per program."""
+"""Number of rows for which an expert has another program."""
 MOST_PARTS = 16
 """Maximum number of programs that share the rows of one expert."""
 

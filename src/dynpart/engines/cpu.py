@@ -1,7 +1,7 @@
 """The CPU engine: the reference engine's three operations as compiled kernels on all cores.
 
-Rows are cut into chunks, chunks into tasks, and tasks run in threads that hold no lock. No result
-depends on the cut: see the kernels beside this module.
+Rows are split into chunks, chunks into tasks, and tasks run in threads that hold no lock. No result
+depends on the split; the modules of the kernels explain why.
 """
 
 from __future__ import annotations

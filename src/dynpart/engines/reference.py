@@ -284,9 +284,9 @@ def refined(
     The first expert of a greedy code is chosen for the whole row and is often wrong, and often no
     single change corrects it. So a background expert without a cost is added: it owns the variables
     for which the code's experts have little expertise, and the third of the experts with the
-    smallest contribution are replaced by better ones, as if the row were of the type that suits the
-    greedy code best. Then the background expert is removed, and the code settles. If the result is
-    worse than the greedy code, the greedy code settles instead.
+    smallest contribution are replaced by better ones, under the most probable type of the greedy
+    code. Then the background expert is removed, and the code settles. If the result is worse than
+    the greedy code, the greedy code settles instead.
 
     Parameters
     ----------
@@ -453,7 +453,7 @@ def settled(
         gains[others] = -np.inf
         best = int(gains.argmax())
         if len(code) > rule.min_active and gains[best] <= MARGIN:
-            # The last expert moves to the free seat, and is the next look.
+            # The last expert moves to the free seat, and is examined next.
             code[seat] = code[-1]
             code.pop()
             n_unchanged = 0

@@ -72,7 +72,7 @@ RANGE = 100
 MOST_STEPS = 24
 """Maximum number of steps of a recorded pursuit: a recording executes all of them."""
 MANY_SLOTS = 1 << 24
-"""Number of slots of codes from which unused ones are removed."""
+"""Minimum number of slots of codes at which unused ones are removed."""
 
 
 class TorchEngine:
@@ -124,7 +124,7 @@ class TorchEngine:
         return self._moved(rows)
 
     def repeated(self, fold: Fold, n_rows: int, experts: Experts, rule: PursuitRule) -> Fold:
-        """Recorded once, then replayed, on a GPU if no step needs results on the host."""
+        """The function, on a GPU recorded and replayed if kernels make all its decisions."""
         known_to_suit = 2 * experts.log2_bound < RANGE and self._use_kernels(experts)
         if self.device.type != "cuda" or not known_to_suit:
             return fold
