@@ -411,8 +411,8 @@ def n_different(code, other, n_active):
 def try_another_type(code, n_active, gains, i, offsets, table, rank, rank_by_expert, rule, scratch):
     """Settle again under another type of row, then under all types; keep the better code.
 
-    Parameters and results are those of `improve`; the code has settled. Gains and owners stay
-    unchanged.
+    Parameters and results are those of `improve`; the code has settled. Gains and owners are
+    not restored if it is kept.
     """
     _, _, margin, _, n_swaps, _, _, charges = rule
     owner_log, account, settled = scratch[0][3][1], scratch[7], scratch[3][1]

@@ -320,9 +320,9 @@ def refined(
 def tried_as_another_type(code: list[int], score: RowScore, rule: PursuitRule) -> list[int]:
     """The code, or a better one found by assuming another type of row.
 
-    No single change leads from the codes of one type to those of another. So if the second
-    best type is nearly as probable as the best, the code settles under that type, and then under
-    all types; the better code is kept.
+    No single change leads from the codes of one type to those of another. So if the second best
+    type is nearly as probable as the best, the code settles under that type, and then under all
+    types; the better code is kept.
     """
     values, best = score.charges.of_types(np.array([code]))[0], score.best_type(code)
     nearly, values[best] = values[best] - NEARLY, -np.inf
