@@ -42,7 +42,7 @@ def _evidence(s, prior):
 
 @part(error_model="numpy")
 def _deltas(s, prior):
-    """Gain beyond 1, and offset."""
+    """Gain minus 1, and offset."""
     with_gain, gain_variance, offset_variance = prior
     b = s[0] + 1.0 / offset_variance
     if with_gain == 0.0:
@@ -128,7 +128,7 @@ def _explained(totals, n_active, prior):
 
 @part(error_model="numpy")
 def _best(gains, code, n_active, skip):
-    """The inactive expert in place `skip` of the order of gains, and its gain."""
+    """The inactive expert in place `skip`, from 0, of the order of gains, or -1."""
     taken = np.zeros(gains.size, np.bool_)
     for place in range(n_active):
         taken[code[place]] = True
@@ -435,7 +435,7 @@ def pursue_rows(
 
 @compiled(error_model="numpy")
 def row_amplitudes(X, lo, hi, model, rank, prior, order, gain, offset):
-    """Gains beyond 1 and offsets of the experts in each place of the codes, filled in."""
+    """Gains minus 1 and offsets of the experts in each place of the codes, filled in."""
     n_features = rank.shape[1]
     n_places = order.shape[1]
     seat = np.empty(n_features, np.int64)

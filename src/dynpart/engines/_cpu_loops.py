@@ -21,7 +21,7 @@ LANES = 16
 
 LOG2_E = float(np.float32(1.4426950408889634))
 LOWEST = -125.0
-"""Range of powers of two in float32."""
+"""Lowest exponent of a power of two in float32."""
 POWER_OF_TWO = tuple(
     float(np.float32(c))
     for c in (1.5403530e-4, 1.3333558e-3, 9.6181291e-3, 5.5504109e-2, 2.4022651e-1, 6.9314718e-1, 1)

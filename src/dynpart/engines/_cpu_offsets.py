@@ -17,7 +17,7 @@ from dynpart.engines._cpu_refine import finish_row
 FARTHEST = 500.0
 """Offsets are clipped to this, in nats, so that their exponentials are finite."""
 FAR = 1e20
-"""Range of exp(offset) that single precision represents."""
+"""Bound of exp(offset) up to which odds are multiplied in single precision."""
 LOG_2 = np.float32(0.6931472)
 SQRT_HALF = np.float32(0.70710677)
 MANTISSA, EXPONENT_OF_HALF = np.int32(0x007FFFFF), np.int32(0x3F000000)
