@@ -1,4 +1,4 @@
-"""Engines: where rows are touched. Engines know families and composition, and hold no policy."""
+"""Engines: operations over rows. They use families and composition, and make no policy."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def make_engine(name: str = "auto", n_jobs: int | None = None, device: Any = Non
 
 
 def _compiles(name: str) -> bool:
-    """Whether the CPU engine can run; "auto" does without it, and says so."""
+    """Whether the CPU engine can run; if not, "auto" warns and uses the reference."""
     from dynpart.compiled import can_compile, say_once
 
     if can_compile():

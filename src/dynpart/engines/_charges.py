@@ -2,7 +2,7 @@
 
 Within a type of row log P(h) is a polynomial in the bits: the cost of an expert depends on its
 active neighbours in the tree. P(h) is the sum over types. The cost of an expert is then an average
-over types, each as probable as the other active experts say.
+over types, weighted by their probabilities given the other active experts.
 """
 
 from __future__ import annotations
@@ -69,11 +69,11 @@ class Charges:
         return len(self.constant)
 
     def of_experts_alone(self) -> Array:
-        """What the objective has of every expert alone beyond log P(x | h), shape (n_experts,)."""
+        """The objective of every expert alone without log P(x | h), shape (n_experts,)."""
         return to_numpy(log_sum_exp((self.constant[:, None] - self.cost[:, :-1]).T))
 
     def like(self, reference: Any) -> Charges:
-        """The same charges as the kind of arrays that `reference` is."""
+        """The same charges as arrays of the type and device of `reference`."""
         parts = (self.constant, self.cost, self.parent, self.bond)
         return Charges(*(like(part, reference) for part in parts))
 
@@ -93,13 +93,13 @@ class Charges:
         if self.n_types == 1:
             return within[:, 0, :-1]
         value = self.of_types(order)[:, :, None]
-        # An active expert would leave its code: cost and sign are those of the way back.
+        # For an active expert the change is a removal: costs are those of adding it again.
         sign = namespace(order).where(active[:, None], 1.0, -1.0)
         total, changed = (log_sum_exp(part) for part in (value, value + sign * within))
         return (sign[:, 0] * (changed - total))[:, :-1]
 
     def costs_in(self, order: Any, types: Any) -> Any:
-        """The same in rows that are known to be of these types, shape (n_rows,)."""
+        """The same for rows of known types, shape (n_rows,)."""
         rows = self._active(order)[0][:, 0]
         return self._costs_within_types(order)[0][rows, types, :-1]
 
@@ -107,7 +107,7 @@ class Charges:
         """Costs, shape (n_rows, n_types, n_experts + 1), and flags of active experts."""
         rows, active = self._active(order)
         cost = self.cost - self.bond * active[:, self.parent]
-        # What children save falls to their parents, in one slot after the other.
+        # Bonds of active children are added to their parents, one slot after the other.
         kinds = self._places(self.n_types, order)
         for slot in range(order.shape[1]):
             child = order[:, slot]
@@ -116,11 +116,11 @@ class Charges:
         return cost, active
 
     def of_codes(self, order: Any) -> Any:
-        """What the objective has of codes beyond log P(x | h), shape (n_rows,)."""
+        """The objective of codes without log P(x | h), shape (n_rows,)."""
         return log_sum_exp(self.of_types(order))
 
     def of_types(self, order: Any) -> Any:
-        """What the objective has of codes beyond log P(x | h), in each type; (n_rows, n_types)."""
+        """The objective of codes without log P(x | h), by type, shape (n_rows, n_types)."""
         rows, active = self._active(order)
         saved = self.bond.T[order] * active[rows[:, :, None], self.parent.T[order]]
         return self.constant + (saved - self.cost.T[order]).sum(axis=1)
@@ -137,6 +137,6 @@ class Charges:
 
     @staticmethod
     def _places(n: int, order: Any) -> Any:
-        """0 to n - 1, where the codes are."""
+        """0 to n - 1, on the device of the codes."""
         xp = namespace(order)
         return xp.arange(n, **({} if xp is np else {"device": order.device}))

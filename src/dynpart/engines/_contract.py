@@ -190,7 +190,7 @@ class PursuitRule:
 
     @cached_property
     def charges(self) -> Charges:
-        """What codes are charged for."""
+        """Costs of codes, and their log P(h) if there is a prior."""
         return Charges.of(self.cost, self.prior)
 
     @property
@@ -440,7 +440,7 @@ class NumpyEngine:
     def expected_kernels(
         self, rows: Any, experts: Experts, rules: Sequence[PursuitRule]
     ) -> list[Kernel]:
-        """None that take long to compile."""
+        """No kernels: none of them takes long to compile."""
         return []
 
     def hold(self, rows: Rows) -> Rows:

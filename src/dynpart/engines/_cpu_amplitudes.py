@@ -1,7 +1,7 @@
 """Compiled pursuit and sums of experts with gains and offsets; the specification is the reference.
 
-All in double precision. What a code is worth is exact, also for experts who lose variables to one
-that joins: their five sums are known, and those over the lost variables are taken off.
+All in double precision. Values of codes are exact, also for experts that lose variables to a new
+one: the sums over the lost variables are subtracted from their five sums.
 """
 
 # mypy: allow-untyped-defs
@@ -22,12 +22,12 @@ from dynpart.engines._cpu_charges import (
 
 _u = np.uintp
 N = 6
-"""Sums an owner has: of w, w f, w f f, w e and w f e, and of log-densities."""
+"""Sums per owner: of w, w f, w f f, w e and w f e, and of log-densities."""
 
 
 @part(error_model="numpy")
 def _evidence(s, prior):
-    """How much likelier values with these sums are if gain and offset may vary."""
+    """Increase in log-likelihood of values with these sums if gain and offset may vary."""
     with_gain, gain_variance, offset_variance = prior
     b = s[0] + 1.0 / offset_variance
     if with_gain == 0.0:
@@ -42,7 +42,7 @@ def _evidence(s, prior):
 
 @part(error_model="numpy")
 def _deltas(s, prior):
-    """Gain beyond 1, and offset."""
+    """Gain minus 1, and offset."""
     with_gain, gain_variance, offset_variance = prior
     b = s[0] + 1.0 / offset_variance
     if with_gain == 0.0:
@@ -54,7 +54,7 @@ def _deltas(s, prior):
 
 @part(error_model="numpy")
 def _own(x, code, n_active, model, rank, seat, top, terms, totals):
-    """Owners of all variables: their seats, ranks and terms, and the sums of every seat."""
+    """Owners of all variables: their places, ranks and terms, and the sums of every place."""
     mean, weight, measured, constant = model
     n_experts, n_features = rank.shape
     totals[:] = 0.0
@@ -84,7 +84,7 @@ def _own(x, code, n_active, model, rank, seat, top, terms, totals):
 
 @part(error_model="numpy")
 def _gains(x, n_active, model, rank, cost, prior, seat, top, terms, totals, gains):
-    """Gain of every expert beyond its cost, beside the owners that `_own` has found."""
+    """Gain of every expert minus its cost, given the owners from `_own`."""
     mean, weight, measured, constant = model
     n_experts, n_features = rank.shape
     before = np.empty(n_active)
@@ -128,7 +128,7 @@ def _explained(totals, n_active, prior):
 
 @part(error_model="numpy")
 def _best(gains, code, n_active, skip):
-    """The best expert that is not in the code, `skip` in the order of gains; and its gain."""
+    """The inactive expert in place `skip`, from 0, of the order of gains, or -1."""
     taken = np.zeros(gains.size, np.bool_)
     for place in range(n_active):
         taken[code[place]] = True
@@ -145,7 +145,7 @@ def _best(gains, code, n_active, skip):
 
 @part(error_model="numpy")
 def _gains_beside(x, code, n_active, model, rank, cost, prior, work):
-    """Gains of all experts beside those of a code."""
+    """Gains of all experts, given those of a code."""
     seat, top, terms, totals, gains, _ = work
     _own(x, code, n_active, model, rank, seat, top, terms, totals)
     _gains(x, n_active, model, rank, cost, prior, seat, top, terms, totals, gains)
@@ -154,7 +154,7 @@ def _gains_beside(x, code, n_active, model, rank, cost, prior, work):
 
 @part(error_model="numpy")
 def _without(code, n_active, at, guide, others):
-    """The others of a code, and the background expert if there is one; how many these are."""
+    """The other experts of a code, and the background expert if there is one; their number."""
     n_others = 0
     for place in range(n_active):
         if place != at:
@@ -168,9 +168,9 @@ def _without(code, n_active, at, guide, others):
 
 @part(error_model="numpy")
 def _gains_in_seat(x, code, n_active, at, guide, kind, model, rank, prior, charges, account, work):
-    """Gains of all experts beside those of a code, less the one `at`, in a type or in all types.
+    """Gains of all experts, given those of a code except the one at `at`, in a type or all types.
 
-    Returns them, and how many are beside: they are in the scratch for others.
+    Returns the gains and the number of remaining experts, which are in the scratch for others.
     """
     others = work[5]
     n_beside = _without(code, n_active, at, guide, others)
@@ -186,9 +186,9 @@ def _gains_in_seat(x, code, n_active, at, guide, kind, model, rank, prior, charg
 def _settle(
     x, code, n_active, n_looks, guide, kind, model, rank, prior, charges, account, rule, work
 ):  # fmt: skip
-    """Exchange, drop and add experts until nothing improves; returns how many are left.
+    """Exchange, drop and add experts until nothing improves; returns the number left.
 
-    Costs are those in rows of one kind, or of all types.
+    Costs are those in rows of one type, or of all types.
     """
     fewest, most, margin = rule[0], rule[1], rule[2]
     others = work[5]
@@ -225,7 +225,7 @@ def _settle(
 
 @part(error_model="numpy")
 def _worth(x, code, n_active, model, rank, prior, charges, account, work):
-    """Log-likelihood of a code and what it is charged for."""
+    """Log-likelihood of a code minus its charges."""
     seat, top, terms, totals, _, _ = work
     _own(x, code, n_active, model, rank, seat, top, terms, totals)
     value = add_up(code, n_active, charges, account)
@@ -236,7 +236,7 @@ def _worth(x, code, n_active, model, rank, prior, charges, account, work):
 def _weakest_first(
     x, code, n_active, guide, kind, model, rank, prior, charges, account, margin, work
 ):  # fmt: skip
-    """Put the third of the experts that earn least beside the background expert in front."""
+    """Move the third of the experts that add least, given the background expert, to the front."""
     earned = np.empty(n_active)
     for at in range(n_active):
         gains, _ = _gains_in_seat(
@@ -292,7 +292,7 @@ def _refine(x, code, n_active, guide, model, rank, prior, charges, account, rule
 
 @part(error_model="numpy")
 def _try_another_type(x, code, n_active, model, rank, prior, charges, account, rule, work):
-    """The code, or a better one that is found if the row is taken to be of another type."""
+    """The code, or a better one found by assuming another type of row."""
     margin, n_swaps = rule[2], rule[3]
     if account.value.size == 1:
         return n_active
@@ -320,7 +320,7 @@ def _try_another_type(x, code, n_active, model, rank, prior, charges, account, r
 
 @part(error_model="numpy")
 def _begin_alone(x, code, n_active, model, rank, prior, charges, account, rule, work):
-    """The code, or a better one that is found from the expert that is worth most alone."""
+    """The code, or a better one found by starting from the best single expert."""
     margin, n_swaps = rule[2], rule[3]
     before = _worth(x, code, n_active, model, rank, prior, charges, account, work)
     gains = _gains_beside(x, code, 0, model, rank, charges.alone, prior, work)
@@ -340,7 +340,7 @@ def _begin_alone(x, code, n_active, model, rank, prior, charges, account, rule, 
 
 @part(error_model="numpy")
 def _prune(x, code, n_active, model, rank, prior, charges, account, rule, work):
-    """Drop each expert that earns no more than its cost, in turn; the number that is left."""
+    """Drop each expert that adds no more than its cost, in turn; returns the number left."""
     fewest, margin = rule[0], rule[2]
     others = work[5]
     at = 0
@@ -366,19 +366,19 @@ def pursue_rows(
     Parameters
     ----------
     X : ndarray of shape (n_rows, n_features)
-        Measured as the family does, NaN where nothing was observed.
+        Encoded by the family, NaN for missing values.
     model : tuple of 4 ndarray of shape (n_experts, n_features)
-        Means, one over variances, opinions from the common level, constants of log-densities.
+        Means, one over variances, opinions minus the common level, constants of log-densities.
     rank : ndarray of shape (n_experts, n_features)
     cost : ndarray of shape (n_experts,)
-        What each expert must gain in a greedy search; infinite for a background expert.
+        Costs in a greedy search; infinite for a background expert.
     prior : tuple of 3 float
         Whether gains vary, and the variances of gains and offsets.
     charges, account : tuple
-        What refined codes are charged for, and scratch to keep the accounts of a row.
+        Charges of refined codes, and scratch for the charges of a row.
     rule : tuple
-        Fewest and most active experts, margin, rounds of refinement, whether to prune, starts,
-        whether to try experts alone.
+        Minimum and maximum number of active experts, margin, rounds of refinement, whether to
+        prune, starts, whether to try single experts.
     guide : int
         The background expert, or -1.
     order : ndarray of shape (n_rows, max_active), filled in
@@ -435,7 +435,7 @@ def pursue_rows(
 
 @compiled(error_model="numpy")
 def row_amplitudes(X, lo, hi, model, rank, prior, order, gain, offset):
-    """Gains beyond 1 and offsets of the experts in each place of the codes, filled in."""
+    """Gains minus 1 and offsets of the experts in each place of the codes, filled in."""
     n_features = rank.shape[1]
     n_places = order.shape[1]
     seat = np.empty(n_features, np.int64)
@@ -507,7 +507,7 @@ def gradients(X, weight, start, stop, order, gain, offset, level, mean, variance
 
 @compiled(error_model="numpy")
 def responsibilities(X, weight, start, stop, order, gain, offset, level, shift, out):
-    """Sums of r and r T(x) of rows brought back to each expert's scale; `out` has three sums."""
+    """Sums of r and r T(x) of rows transformed to each expert's scale; `out` has three sums."""
     for row in range(len(X)):
         counted = 1.0 if weight is None else weight[row]
         n_active = 0

@@ -1,8 +1,8 @@
-"""Compiled: what a row's code is charged for, kept up to date as experts come and go.
+"""Compiled charges of a row's code, updated as experts enter and leave.
 
 Costs are those in rows of one type, or in rows of all types: then the odds of an expert are an
-average over types, each as probable as the other active experts say. Without a prior there is one
-type, in which nobody has a neighbour.
+average over types, weighted by their probabilities given the other active experts. Without a prior
+there is one type, in which no expert has a neighbour.
 """
 
 # mypy: allow-untyped-defs
@@ -19,13 +19,13 @@ from dynpart.engines._charges import Charges
 from dynpart.engines._cpu_inner import log_of
 
 ALL_TYPES = np.int64(-1)
-"""Stands for the type of a row that may be of any."""
+"""Stands for all types, if the type of a row is not fixed."""
 FAR = 45.0
-"""Nats below the likeliest type at which a type is left out until the code changes."""
+"""Nats below the most probable type at which a type is ignored until the code changes."""
 NEGLIGIBLE = 1e-19
-"""Share of the other types at which a type has no say in a cost."""
+"""Share of a type, among all types, below which it is ignored in a cost."""
 SMALLEST_ODDS = 1e-18
-"""So small that no prior comes near it, and single precision holds its products with bonds."""
+"""Far below the odds of any prior; single precision represents its products with bonds."""
 
 _u = np.uintp  # see _cpu_pursuit
 
@@ -43,13 +43,13 @@ class KernelCharges(NamedTuple):
     odds : ndarray of shape (n_types, n_experts)
         exp(least - cost).
     start : ndarray of shape (n_experts * n_types + 1,)
-        Where in the lists below those begin that are neighbours of an expert in a type.
+        Where the neighbours of an expert in a type begin in the lists below.
     neighbour, types : ndarray of shape (n_neighbours,)
-        Who is a neighbour, and in which type.
+        Index of the neighbour, and the type.
     bond, joined, parted : ndarray of shape (n_neighbours,)
-        By how much the two cost less together, exp(bond) and exp(-bond).
+        Nats by which the two cost less together, exp(bond) and exp(-bond).
     alone : ndarray of shape (n_experts,)
-        Minus what each expert is worth alone beside its likelihood.
+        Minus the objective of each expert alone, without its likelihood.
     """
 
     cost: NDArray
@@ -67,25 +67,25 @@ class KernelCharges(NamedTuple):
 
 
 class Account(NamedTuple):
-    """What the code of one row is charged for.
+    """Charges of the code of one row.
 
     Attributes
     ----------
     cost : ndarray of shape (n_experts,)
         Costs of entering or staying in the code, given its other experts.
     value : ndarray of shape (n_types,)
-        What the objective has of the code beside its likelihood, in each type.
+        The objective of the code without its likelihood, by type.
     kind : ndarray of shape (1,)
-        The type that costs are those of.
+        The type to which `cost` belongs.
     active : ndarray of shape (n_experts,)
     odds : ndarray of shape (n_types, n_experts)
-        Those of the charges, beside the neighbours that are active.
+        Odds of the charges, given the active neighbours.
     mean : ndarray of shape (n_experts,)
         Averages of odds over types; scratch.
     near : ndarray of shape (n_types,)
-        The types that are not far from the likeliest; the first `n_near[0]` count.
+        Types close to the most probable one; the first `n_near[0]` entries are valid.
     weight, share : ndarray of shape (n_types,)
-        How probable the code makes each of these, up to a factor; the same without an expert.
+        Probabilities of these given the code, up to a factor; the same without one expert.
     n_near : ndarray of shape (1,)
     """
 
@@ -102,7 +102,7 @@ class Account(NamedTuple):
 
 
 def kernel_charges(charges: Charges, *, background: bool) -> KernelCharges:
-    """Charges as kernels read them, those of a background expert, whom nobody can pay, too."""
+    """Charges as kernels read them; a background expert has infinite cost."""
     n_types = len(charges.constant)
     types, children = np.nonzero(charges.bond)
     parents, bond = charges.parent[types, children], charges.bond[types, children]
@@ -157,7 +157,7 @@ def new_account(charges: KernelCharges) -> Account:
 
 @inlined
 def change_costs(j, sign, charges, account):
-    """Bring costs up to date as expert j enters (sign 1) or leaves (sign -1)."""
+    """Update costs as expert j enters (sign 1) or leaves (sign -1)."""
     at = _u(j * charges.constant.size + account.kind[0])
     for e in range(charges.start[at], charges.start[at + _u(1)]):
         account.cost[_u(charges.neighbour[_u(e)])] -= sign * charges.bond[_u(e)]
@@ -165,7 +165,7 @@ def change_costs(j, sign, charges, account):
 
 @in_place
 def take_type(c, code, n_active, charges, account):
-    """Charge the experts as in a row of type c."""
+    """Set the costs to those in rows of type c."""
     account.kind[0] = c
     for k in range(account.cost.size):
         account.cost[k] = charges.cost[_u(c), k]
@@ -178,7 +178,7 @@ def take_type(c, code, n_active, charges, account):
 
 @inlined
 def change_odds(j, factor, charges, account):
-    """Bring odds up to date as expert j enters (`joined`) or leaves (`parted`)."""
+    """Update odds as expert j enters (`joined`) or leaves (`parted`)."""
     n_types = charges.constant.size
     for e in range(charges.start[_u(j * n_types)], charges.start[_u((j + 1) * n_types)]):
         account.odds[_u(charges.types[_u(e)]), _u(charges.neighbour[_u(e)])] *= factor[_u(e)]
@@ -186,7 +186,7 @@ def change_odds(j, factor, charges, account):
 
 @in_place
 def weigh_types(account):
-    """Make types as probable as the code says."""
+    """Set the weights of types to their probabilities given the code."""
     top = account.value[best_type(account.value)]
     n_near = 0
     for c in range(account.value.size):
@@ -199,7 +199,7 @@ def weigh_types(account):
 
 @in_place
 def share_without(j, account):
-    """Make types as probable as without expert j; returns the sum of the shares."""
+    """Set the shares of types as if expert j were inactive; returns their sum."""
     total = 0.0
     for q in range(account.n_near[0]):
         odds = np.float64(account.odds[_u(account.near[q]), _u(j)])
@@ -210,7 +210,7 @@ def share_without(j, account):
 
 @in_place
 def mix_costs(j, charges, account):
-    """Costs in rows of all types beside the active experts but j, who may be nobody (-1)."""
+    """Costs in rows of all types, given the active experts except j (-1 for no expert)."""
     mean, odds, share = account.mean, account.odds, account.share
     start, n_types = charges.start, account.value.size
     total = 0.0
@@ -243,7 +243,7 @@ def mix_costs(j, charges, account):
 
 @in_place
 def take_all_types(code, n_active, charges, account):
-    """Charge the experts as in a row of any type; the code is the one that was added up."""
+    """Set the costs to those in rows of all types, for the code that has been valued."""
     if account.value.size == 1:
         take_type(0, code, n_active, charges, account)
         return
@@ -258,7 +258,7 @@ def take_all_types(code, n_active, charges, account):
 
 @in_place
 def cost_to_stay(j, charges, account):
-    """What expert j, which is active, must earn."""
+    """Cost of the active expert j."""
     if account.kind[0] >= 0:
         return account.cost[j]
     rest, total = share_without(j, account), 0.0
@@ -272,14 +272,14 @@ def cost_to_stay(j, charges, account):
 
 @inlined
 def costs_beside_all(charges, account):
-    """Make the costs beside all active experts; in one type they are at hand."""
+    """Compute the costs given all active experts; in one type they are up to date."""
     if account.kind[0] < 0:
         mix_costs(ALL_TYPES, charges, account)
 
 
 @inlined
 def costs_without(j, charges, account):
-    """Make the costs as if expert j left."""
+    """Compute the costs as if expert j were inactive."""
     if account.kind[0] >= 0:
         change_costs(j, -1.0, charges, account)
     else:
@@ -288,14 +288,14 @@ def costs_without(j, charges, account):
 
 @inlined
 def costs_again(j, charges, account):
-    """Undo `costs_without` in one type; in all types costs are made when they are needed."""
+    """Undo `costs_without` in one type; in all types costs are computed when needed."""
     if account.kind[0] >= 0:
         change_costs(j, 1.0, charges, account)
 
 
 @inlined
 def exchange(out, joins, charges, account):
-    """Let one expert leave, the costs being those without it, and another enter; -1 is nobody."""
+    """Exchange one expert, with costs already those without it, for another; -1 is no expert."""
     if out >= 0:
         change_values(out, -1.0, charges, account)
         if account.kind[0] < 0:
@@ -312,7 +312,7 @@ def exchange(out, joins, charges, account):
 
 @inlined
 def change_values(j, sign, charges, account):
-    """Let expert j be active (sign 1) or not (sign -1), in the value of the code in all types."""
+    """Update the value of the code in all types as j enters (sign 1) or leaves (sign -1)."""
     value, active, n_types = account.value, account.active, account.value.size
     for c in range(n_types):
         value[c] -= sign * charges.cost_by_expert[_u(j), c]
@@ -324,7 +324,7 @@ def change_values(j, sign, charges, account):
 
 @inlined
 def best_type(value):
-    """The type that suits a code best, the first of several."""
+    """The most probable type of a code; ties go to the first."""
     best = 0
     for c in range(1, value.size):
         if value[c] > value[best]:
@@ -334,7 +334,7 @@ def best_type(value):
 
 @inlined
 def second_type(value):
-    """The type that suits a code second best, and by how much less than the best."""
+    """The second most probable type of a code, and its distance to the best in nats."""
     first, best = best_type(value), -1
     for c in range(value.size):
         if c != first and (best < 0 or value[c] > value[best]):
@@ -344,7 +344,7 @@ def second_type(value):
 
 @in_place
 def charged(account):
-    """What the objective has of the code beside its likelihood."""
+    """The objective of the code without its likelihood."""
     value = account.value
     top = value[best_type(value)]
     if value.size == 1:
@@ -358,7 +358,7 @@ def charged(account):
 
 @in_place
 def add_up(code, n_active, charges, account):
-    """Value a code in all types; returns what the objective has of it beside its likelihood."""
+    """Compute the value of a code in all types; returns its objective without the likelihood."""
     account.active[:] = False
     for c in range(account.value.size):
         account.value[c] = charges.constant[c]
@@ -369,7 +369,7 @@ def add_up(code, n_active, charges, account):
 
 @in_place
 def open_account(code, n_active, charges, account):
-    """Value a code, and charge for it as in a row of any type; returns the value."""
+    """Compute the value of a code, and costs in rows of all types; returns the value."""
     value = add_up(code, n_active, charges, account)
     take_all_types(code, n_active, charges, account)
     costs_beside_all(charges, account)
@@ -378,7 +378,7 @@ def open_account(code, n_active, charges, account):
 
 @in_place
 def open_account_in_best_type(code, n_active, charges, account):
-    """Value a code, and charge for it as in a row of the type that suits it best."""
+    """Compute the value of a code, and costs in rows of its most probable type."""
     value = add_up(code, n_active, charges, account)
     take_type(best_type(account.value), code, n_active, charges, account)
     return value

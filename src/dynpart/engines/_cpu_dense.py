@@ -20,7 +20,7 @@ def tabulate(T, row, n, lo, hi, theta, log_partition, offsets, table):
     Parameters
     ----------
     T : ndarray of shape (n_statistics, n_rows, n_features)
-        NaN where nothing was observed: there all experts have density one.
+        NaN for missing values: there all experts have density one.
     row : int
         The first row.
     theta : ndarray of shape (n_statistics, n_features, n_lanes)
@@ -30,7 +30,7 @@ def tabulate(T, row, n, lo, hi, theta, log_partition, offsets, table):
     """
     n_statistics, _, n_lanes = theta.shape
     scratch = np.empty(n_lanes)
-    # Variables outside, rows inside: a few rows share one reading of the experts.
+    # Rows are the inner loop: a few rows share one read of the experts.
     for variable in range(lo, hi):
         d = _u(variable)
         for number in range(n):
@@ -71,7 +71,7 @@ def pursue(
     T, lo, hi, block, theta, log_partition, rank, rank_by_expert, rule, scratch, table, order,
     loglik,
 ):  # fmt: skip
-    """Codes of rows lo to hi, `block` rows at a time in `table`, which has room for them."""
+    """Codes of rows lo to hi, `block` rows at a time; `table` is scratch for them."""
     n_features, n_lanes = rank.shape
     _, max_active, _, cost, n_swaps, _, _, _ = rule
     work, alone, top = scratch[0], scratch[2][1], scratch[5][0]

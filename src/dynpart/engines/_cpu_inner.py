@@ -1,4 +1,4 @@
-"""The inner loops that kernels are made of: explicit vectors where they are meant to run."""
+"""Selects the inner loops of the kernels: explicit vectors on processors that suit them."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Compiled pursuit of discrete rows: one table for all rows, two passes as sums over few variables.
 
-A row's values are levels, and perhaps one more for what was not observed. Most variables of a row
-have their usual value, the one the experts together expect. The sums over all variables then are a
-constant per expert plus corrections for the unusual ones: for the first pass, and, among rows with
-the same first expert, for the second pass too.
+A row's values are levels, plus one for missing values if there are any. Most variables of a row
+have their usual value, the one that the experts together expect. The sums over all variables then
+are a constant per expert plus corrections for the unusual ones: for the first pass, and, among rows
+with the same first expert, for the second pass too.
 """
 
 # mypy: allow-untyped-defs, disable-error-code="assignment"
@@ -17,7 +17,7 @@ from dynpart.engines._cpu_pursuit import TILE, pursue_row
 from dynpart.engines._cpu_refine import finish_row
 
 BLOCK = 128
-"""Rows whose gains are kept at hand while the tiles of variables go by."""
+"""Rows whose gains stay in the cache during the loop over tiles of variables."""
 
 _u = np.uintp  # see _cpu_pursuit
 
@@ -106,7 +106,7 @@ def second_pass(rows, j, X, usual, table, rank, gains):
 
 @in_place
 def row_offsets(X, row, n_lanes, offsets):
-    """Where in the table of log-densities the experts' opinions on this row's values begin."""
+    """Offsets in the table of log-densities at which those of this row's values begin."""
     n_features = X.shape[1]
     for d in range(n_features):
         offsets[d] = (np.int64(X[_u(row), d]) * n_features + d) * n_lanes
@@ -154,7 +154,7 @@ def pursue_group(
     owner_rank, owner_log = work[3]
     offsets = np.empty(n_features, np.int64)
     zero = rank.dtype.type(0)
-    # What the first expert thinks of all values is read once for all rows.
+    # Log-densities of all values under the first expert are read once for all rows.
     n_values = agreed.shape[0]
     first_log = np.empty((n_values, n_features), np.float32)
     for value in range(n_values):

@@ -1,7 +1,7 @@
-"""Inner loops of the compiled kernels, written plainly.
+"""Inner loops of the compiled kernels, as plain loops.
 
-`_cpu_vectors` has the same functions as explicit vectors, for the processors it is meant for; all
-others run these. Both go over variables in the same order for each expert, so that results depend
+`_cpu_vectors` has the same functions as explicit vectors, for processors that suit them; all others
+run these. Both go over variables in the same order for each expert, so that results depend
 on the list of variables alone. They differ by rounding: vectors sum in float32 and fuse products.
 
 All tables have the experts of one variable side by side, padded to whole vectors.
@@ -21,14 +21,14 @@ LANES = 16
 
 LOG2_E = float(np.float32(1.4426950408889634))
 LOWEST = -125.0
-"""Powers of two that a float32 still holds."""
+"""Lowest exponent of a power of two in float32."""
 POWER_OF_TWO = tuple(
     float(np.float32(c))
     for c in (1.5403530e-4, 1.3333558e-3, 9.6181291e-3, 5.5504109e-2, 2.4022651e-1, 6.9314718e-1, 1)
 )
 """Polynomial for 2^x with x between -1/2 and 1/2, highest power first."""
 
-_u = np.uintp  # an unsigned index spares the test for "counted from the end", and so vectorises
+_u = np.uintp  # unsigned indices need no test for negative ones, so loops vectorise
 _f = np.float32
 
 
@@ -70,7 +70,7 @@ def multiply_ratios(mantissa, exponent, i, lo, hi, offsets, factors, shares, ahe
     factors : ndarray of shape (n_variables, 4)
         a, b, a', b' of these variables alone.
     ahead : int
-        Shares so far ahead of those in use are asked for, if it is not zero (by vectors alone).
+        Elements before use at which shares are prefetched, 0 for none; only vectors use it.
     """
     i = _u(i)
     for k in range(levels.shape[1]):
@@ -121,10 +121,10 @@ def mixture_shares(lo, hi, offsets, table, log2_levels, shares):
 
 @in_place
 def positions(flags, n, found):
-    """Where the first n flags are set; returns how many.
+    """Indices of the set flags among the first n; returns their number.
 
-    Flags (uint8) are 0 or 1, and the array has room for a multiple of 8 of them, of which those
-    behind n are set to 0. `found` (int32) has room for n and seven more.
+    Flags (uint8) are 0 or 1. The length of the array is a multiple of 8; flags after the first n
+    are set to 0. `found` (int32) has room for n + 7 indices.
     """
     m = 0
     for d in range(n):
@@ -135,7 +135,7 @@ def positions(flags, n, found):
 
 @in_place
 def best_expert(gains, i, cost, active):
-    """The inactive expert that gains most beyond its cost, lowest index first, and how much."""
+    """The inactive expert with the largest gain minus cost, lowest index first, and the value."""
     best = -1
     most = -np.inf
     for k in range(cost.size):
@@ -153,10 +153,10 @@ def two_best(code, n_active, background, keys, lo, owner_key, heir_key):
     Parameters
     ----------
     code : ndarray of shape (max_active,)
-        The first `n_active` count; and so does `background` unless it is negative.
+        The first `n_active` entries are valid; `background` is added unless it is negative.
     keys : ndarray of shape (n_experts, n_features)
     owner_key, heir_key : ndarray of shape (n_features,)
-        To be filled in; the highest key of all where there is nobody.
+        Filled in; the highest key of all where there is no expert.
     """
     highest = ~keys.dtype.type(0)
     for d in range(lo, owner_key.size):

@@ -1,4 +1,4 @@
-"""Compiled pursuit of binary rows whose experts know the earlier values of a row.
+"""Compiled pursuit of binary rows under autoregressive experts.
 
 Every row has its own table of log-densities, filled from one offset per variable.
 """
@@ -15,9 +15,9 @@ from dynpart.engines._cpu_pursuit import FIRST, add_all, begin_with, pursue_row
 from dynpart.engines._cpu_refine import finish_row
 
 FARTHEST = 500.0
-"""Offsets beyond this, in nats, count as this: their exponential must be a number."""
+"""Offsets are clipped to this, in nats, so that their exponentials are finite."""
 FAR = 1e20
-"""Factors by which offsets multiply odds that single precision still holds."""
+"""Bound of exp(offset) up to which odds are multiplied in single precision."""
 LOG_2 = np.float32(0.6931472)
 SQRT_HALF = np.float32(0.70710677)
 MANTISSA, EXPONENT_OF_HALF = np.int32(0x007FFFFF), np.int32(0x3F000000)
@@ -34,7 +34,7 @@ def tabulate_given(x, row, offset, against, scratch, table):
     x : ndarray of shape (n_rows, n_features), uint8
     row : int
     offset : ndarray of shape (n_rows, n_features)
-        What earlier values add to the log-odds.
+        Contribution of earlier values to the log-odds.
     against : ndarray of shape (2, n_features, n_lanes), float32
         Odds against the value 0, and against the value 1, without the offset.
     scratch : ndarray of shape (n_lanes,), float32
@@ -93,7 +93,7 @@ def minus_log(y, bits, out):
 def pursue(
     x, offset, lo, hi, against, rank, rank_by_expert, rule, scratch, table, order, loglik,
 ):  # fmt: skip
-    """Codes of rows lo to hi, one at a time in `table`, which has room for one."""
+    """Codes of rows lo to hi, one at a time; `table` is scratch for one row."""
     n_features, n_lanes = rank.shape
     _, max_active, _, cost, n_swaps, _, _, _ = rule
     work, alone, top = scratch[0], scratch[2][1], scratch[5][0]

@@ -1,9 +1,9 @@
 """Compiled kernels of the hard pursuit: incremental steps.
 
-A row's log-densities are rows of a table: `offsets[d]` says where in the flat table those of all
-experts for variable d begin. Binary rows point into one table for all of them, other families into
-a table made for the row. Every row is worked on its own, in an order of operations that depends on
-nothing but the row and the experts: so it gets the same code in any batch, by any thread.
+A row's log-densities are rows of a table: `offsets[d]` is where in the flat table those of all
+experts for variable d begin. Binary rows share one table, other families have a table per row.
+Every row is processed separately, in an order of operations that depends only on the row and the
+experts, so its code does not depend on batch or thread.
 """
 
 # mypy: allow-untyped-defs, disable-error-code="call-arg,unreachable"
@@ -19,9 +19,9 @@ TILE = 64
 """Variables whose terms are summed in float32 before the sum enters a gain in float64."""
 
 FIRST = np.int64(0)
-"""The only row of an array; as a literal it would be compiled for once more."""
+"""Index of the only row of an array; a literal would cause another compilation."""
 
-_u = np.uintp  # an unsigned index spares the test for "counted from the end", and so vectorises
+_u = np.uintp  # unsigned indices need no test for negative ones, so loops vectorise
 
 
 @in_place
@@ -35,15 +35,15 @@ def add_all(gains, i, offsets, table):
 
 @in_place
 def add_changes(gains, i, m, sign, wins, offsets, old, new, new_at, table, rank):
-    """Change gains[i] as m variables pass from an owner to a better one (sign -1: and back).
+    """Update gains[i] as m variables pass from an owner to a better one (sign -1: the reverse).
 
-    An expert that beats both owners gains what the new one lost; an expert between the two loses
-    what it would have gained.
+    The gain of an expert ranked above both owners changes by the old owner's log-density minus the
+    new one's; an expert between the two loses the gain it had on the variable.
 
     Parameters
     ----------
     wins : ndarray
-        The variables, the first m count.
+        The variables; the first m entries are valid.
     old, new : tuple of two ndarray
         Ranks and log-densities of the owners of all variables; the new ranks begin at `new_at`.
     """
@@ -66,7 +66,7 @@ def copy_row(target, i, source, j):
 
 @in_place
 def first_expert(gains, i, cost, place, active):
-    """The expert in this place of the order of gains beyond cost, from 0; `active` is scratch."""
+    """The expert in this place, from 0, of the order of gain minus cost; `active` is scratch."""
     active[:] = False
     for _ in range(place):
         active[best_expert(gains, i, cost, active)[0]] = True
@@ -86,7 +86,7 @@ def new_work(n_experts, n_features, rank):
 
 @in_place
 def take_over(j, gains, i, offsets, table, rank, rank_by_expert, work):
-    """Let expert j own the variables it wins, and bring all gains up to date."""
+    """Assign to expert j the variables on which it ranks best, and update all gains."""
     flags, wins, _, owners, heirs = work
     owner_rank, owner_log = owners
     new_log = heirs[1]
@@ -107,7 +107,7 @@ def take_over(j, gains, i, offsets, table, rank, rank_by_expert, work):
 
 @in_place
 def begin_with(j, gains, i, alone, offsets, table, rank, rank_by_expert, work):
-    """Let expert j own everything: gains[i] become those over it, `alone` are those over nobody."""
+    """Assign all variables to expert j: gains[i] are then those over j; `alone` over none."""
     owner_rank, owner_log = work[3]
     owner_rank[:] = rank_by_expert.shape[0]
     owner_log[:] = 0
@@ -117,20 +117,20 @@ def begin_with(j, gains, i, alone, offsets, table, rank, rank_by_expert, work):
 
 @in_place
 def pursue_row(gains, i, total, offsets, table, rank, rank_by_expert, rule, code, work):
-    """Activate experts after the first, which owns everything, until none earns its cost.
+    """Activate experts after the first, which owns all variables, while gains exceed costs.
 
     Parameters
     ----------
     gains : ndarray of shape (n, n_lanes)
         gains[i] holds the gains of all experts over the first one; if the code is to be refined, it
-        holds those over the code in the end.
+        finally holds those over the code.
     total : float
         Log-likelihood of the first expert alone.
     code : ndarray of shape (max_active,)
         Begins with the first expert; the others are filled in as they are activated.
     work : tuple
-        Scratch, in which the owners are those of the first expert. Rank 0 where all experts agree
-        keeps variables out of it on which nothing is to be gained.
+        Scratch, initialised with the first expert as owner. Variables on which all experts agree
+        have rank 0, so no expert takes them over.
 
     Returns
     -------
@@ -168,7 +168,7 @@ def count_active(code):
 
 @in_place
 def sum_of(values, n):
-    """Sum of the first n values in float64, by four sums that do not wait for each other."""
+    """Sum of the first n values in float64, by four independent partial sums."""
     a = b = c = d = 0.0
     whole = n // 4 * 4
     for at in range(0, whole, 4):

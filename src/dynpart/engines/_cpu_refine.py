@@ -1,8 +1,8 @@
-"""Compiled refinement of hard codes: experts are exchanged, dropped and added until none should be.
+"""Compiled refinement of hard codes: experts are exchanged, dropped and added while this improves.
 
-Taking an expert out touches the variables it owns and no others: they fall to their heirs, the
-second best of the active experts. A round over all experts so costs about as much as one expert
-that takes over every variable.
+Removing an expert changes only the variables it owns: they pass to their heirs, the second best of
+the active experts. A round over all experts thus costs about as much as one expert that takes over
+every variable.
 """
 
 # mypy: allow-untyped-defs, disable-error-code="unreachable"
@@ -49,7 +49,7 @@ NOBODY = np.int64(-1)
 """Stands for the background expert where there is none."""
 
 ROUNDED = 0.1
-"""More than sums in single precision of the same terms, in another order, differ by."""
+"""Upper bound of the difference between sums of the same terms in float32 in another order."""
 
 _u = np.uintp  # see _cpu_pursuit
 
@@ -57,12 +57,12 @@ _u = np.uintp  # see _cpu_pursuit
 def new_refinement(rank, keys, rule):
     """Scratch of `finish_row`.
 
-    That of a pursuit; owners and heirs; gains without an expert, and of experts alone; two codes;
-    flags for variables on which all experts agree (they are left to nobody); the largest
-    log-density of each variable under any expert, which callers fill in if codes are refined, a
-    list of variables, what each expert earns, and the ranks of an expert whom nobody beats; keys of
-    all experts, of owners and of heirs; what the code is charged for; what an expert earns with
-    each of its variables, what others could, and a list of places among them.
+    Scratch of a pursuit; owners and heirs; gains without an expert, and of experts alone; two
+    codes; flags for variables on which all experts agree (these have no owner); the largest
+    log-density of each variable under any expert, filled in by callers if codes are refined, a list
+    of variables, the contribution of each expert, and the best possible ranks; keys of all experts,
+    of owners and of heirs; charges of the code; the contribution of an expert by variable, an upper
+    bound of that of others, and a list of indices into these.
     """
     n_features, n_lanes = rank.shape
     max_active = rule[1]
@@ -91,7 +91,7 @@ def new_refinement(rank, keys, rule):
 
 @inlined
 def opinion(k, nobody, offset, table):
-    """Log-density of a variable under expert k, zero if k is nobody."""
+    """Log-density of a variable under expert k, zero if k is no expert."""
     return table[_u(offset) + _u(k)] if k < nobody else np.float32(0)
 
 
@@ -99,7 +99,7 @@ def opinion(k, nobody, offset, table):
 def find_owners(code, n_active, background, scratch):
     """Find the best (owner) and second best (heir) of the active experts for every variable.
 
-    Where there is none, and where all experts agree, it is a number that no expert has.
+    Where there is none, and where all experts agree, it is an index beyond the experts.
     """
     (_, _, _, (owner_rank, _), (heir_rank, _)), (owner, heir) = scratch[0], scratch[1]
     agreed = scratch[4]
@@ -107,7 +107,7 @@ def find_owners(code, n_active, background, scratch):
     half = 4 * keys.itemsize
     nobody = keys.dtype.type((1 << half) - 1)
     two_best(code, n_active, background, keys, 0, owner_key, heir_key)
-    # One array at a time: the compiler makes vectors of such loops.
+    # One array per loop, so that the compiler vectorises.
     for d in range(owner.size):
         owner_key[d] = nobody if agreed[d] else owner_key[d]
     for d in range(owner.size):
@@ -122,7 +122,7 @@ def find_owners(code, n_active, background, scratch):
 
 @in_place
 def read_opinions(offsets, table, scratch):
-    """Read the owners' opinions; where all experts agree, anybody's."""
+    """Read log-densities under the owners; where all experts agree, under any expert."""
     (_, _, _, (_, owner_log), _), (owner, _), agreed = scratch[0], scratch[1], scratch[4]
     for d in range(owner.size):
         k = 0 if agreed[d] else owner[d]
@@ -131,14 +131,14 @@ def read_opinions(offsets, table, scratch):
 
 @inlined
 def find_heirs(j, nobody, offsets, table, scratch):
-    """List the variables of expert j and what their heirs think of them.
+    """List the variables of expert j and their log-densities under the heirs.
 
     Returns
     -------
     m : int
-        How many variables.
+        Number of variables.
     earned : float
-        How much more likely j finds them than the heirs do.
+        Their log-likelihood under j minus that under the heirs.
     """
     (flags, owned, _, (_, owner_log), (_, heir_log)), (owner, heir) = scratch[0], scratch[1]
     top, (its_own, of_others, _) = scratch[5][0], scratch[8]
@@ -157,7 +157,7 @@ def find_heirs(j, nobody, offsets, table, scratch):
 
 @inlined
 def bequeath(m, work):
-    """Leave m variables, those that `find_heirs` has listed, to their heirs."""
+    """Assign the m variables listed by `find_heirs` to their heirs."""
     _, owned, _, (owner_rank, owner_log), (heir_rank, heir_log) = work
     for q in range(m):
         d = _u(owned[q])
@@ -171,7 +171,7 @@ def gains_over_code(code, n_active, gains, i, offsets, table, rank, rank_by_expe
     (_, listed, _, owners, _), unbeaten = scratch[0], scratch[5][3]
     find_owners(code, n_active, NOBODY, scratch)
     read_opinions(offsets, table, scratch)
-    # As if every owner lost its variable to an expert of the same opinion that nobody beats.
+    # As if each variable passed to an expert of best rank with the owner's opinion.
     n_features = offsets.size
     for d in range(n_features):
         listed[d] = d
@@ -182,7 +182,7 @@ def gains_over_code(code, n_active, gains, i, offsets, table, rank, rank_by_expe
 
 @in_place
 def leave(j, gains, i, offsets, table, rank, rank_by_expert, scratch):
-    """Take out expert j, bring all gains up to date."""
+    """Remove expert j and update all gains."""
     work = scratch[0]
     _, owned, _, owners, heirs = work
     m, _ = find_heirs(j, rank_by_expert.shape[0], offsets, table, scratch)
@@ -192,17 +192,17 @@ def leave(j, gains, i, offsets, table, rank, rank_by_expert, scratch):
 
 @inlined
 def may_stay(j, m, most, earned, gains, i, offsets, table, rank, rule, scratch):
-    """Whether nobody can replace expert j, found out from few of the m variables it owns.
+    """Whether no expert can replace expert j, decided from few of the m variables it owns.
 
-    Without j, a variable adds no more to the gain of anybody than the largest log-density exceeds
-    the heir's. Variables where that is little are left out, and counted with this bound.
+    Without j, a variable adds to any gain at most the largest log-density minus the heir's.
+    Variables for which this bound is small are not evaluated but counted with the bound.
 
     Parameters
     ----------
     most : float
-        About the largest gain of an inactive expert over the whole code, beyond its cost.
+        Approximately the largest gain minus cost of an inactive expert over the whole code.
     earned : float
-        What j adds to the log-likelihood, beyond its cost.
+        Contribution of j to the log-likelihood minus its cost.
     """
     margin, account, listed = rule[2], scratch[7], scratch[5][1]
     (flags, owned, _, owners, heirs), (without, _) = scratch[0], scratch[2]
@@ -236,8 +236,8 @@ def settle(
 ):  # fmt: skip
     """Exchange, drop and add experts until nothing improves or no look is left.
 
-    Owners, heirs and gains[i] are those of the code, and of the background expert if there is one,
-    and the code is charged for; all that is kept up to date.
+    Owners, heirs and gains[i] must be those of the code and of the background expert, if there is
+    one, and charges those of the code; all are kept up to date.
 
     Returns
     -------
@@ -298,7 +298,7 @@ def settle(
             copy_row(gains, i, without, FIRST)
             bequeath(m, work)
             if drop:
-                # The last expert moves to the free seat, and is the next to be looked at.
+                # The last expert moves to the free seat, and is examined next.
                 exchange(j, NOBODY, charges, account)
                 n_active -= 1
                 code[seat] = code[n_active]
@@ -307,23 +307,23 @@ def settle(
                 take_over(best, gains, i, offsets, table, rank, rank_by_expert, work)
                 exchange(j, best, charges, account)
                 code[seat] = best
-                n_unchanged = 1  # nobody fits this seat better
+                n_unchanged = 1  # no expert is better in this seat
                 seat += 1
         find_owners(code, n_active, background, scratch)
-        # In all types costs are those without an expert: near enough for what `most` is good for.
+        # In all types costs are those without an expert: accurate enough for the use of `most`.
         _, most = best_expert(gains, i, cost, active)
 
 
 @in_place
 def put_weakest_first(code, n_active, n_wanted, offsets, table, rule, scratch):
-    """Move the experts to the front that earn least, in order; owners, heirs, costs are known."""
+    """Move the experts that add least to the front, in order; owners, heirs, costs are known."""
     margin, cost = rule[2], scratch[7].cost
     (_, _, _, (_, owner_log), _), (owner, heir), earned = scratch[0], scratch[1], scratch[5][2]
     earned[:] = 0.0
     for d in range(owner.size):
         if owner[d] < cost.size:
             its = opinion(heir[d], cost.size, offsets[d], table)
-            # By two sums: neighbours often have one owner, and would wait for each other.
+            # Two sums: neighbours often have the same owner, and additions to one sum are serial.
             earned[_u(d & 1), _u(owner[d])] += owner_log[d] - its
     for step in range(n_active):
         earned[0, code[step]] += earned[1, code[step]] - cost[code[step]]
@@ -343,7 +343,7 @@ def put_weakest_first(code, n_active, n_wanted, offsets, table, rule, scratch):
 
 @in_place
 def improve(code, n_active, total, gains, i, offsets, table, rank, rank_by_expert, rule, scratch):
-    """Find a code that no single change improves: with the background expert's help, or without.
+    """Find a code that no single change improves, with the background expert or without.
 
     Returns
     -------
@@ -351,7 +351,7 @@ def improve(code, n_active, total, gains, i, offsets, table, rank, rank_by_exper
     total : float
         Log-likelihood of the code.
     worth : float
-        The same with what the code is charged for.
+        The same minus the charges of the code.
     """
     _, _, margin, cost, n_swaps, _, _, charges = rule
     work, (_, greedy), account = scratch[0], scratch[3], scratch[7]
@@ -400,7 +400,7 @@ def copy_code(target, source, n_active):
 
 @inlined
 def n_different(code, other, n_active):
-    """In how many seats two codes of the same length have different experts."""
+    """Number of seats in which two codes of the same length differ."""
     count = 0
     for step in range(n_active):
         count += code[step] != other[step]
@@ -409,10 +409,10 @@ def n_different(code, other, n_active):
 
 @in_place
 def try_another_type(code, n_active, gains, i, offsets, table, rank, rank_by_expert, rule, scratch):
-    """Settle once more as if the row were of another type, and then freely; keep the better code.
+    """Settle again under another type of row, then under all types; keep the better code.
 
-    Parameters and results are those of `improve`; the code is a settled one. Gains and owners are
-    left as they are.
+    Parameters and results are those of `improve`; the code has settled. Gains and owners are
+    not restored if it is kept.
     """
     _, _, margin, _, n_swaps, _, _, charges = rule
     owner_log, account, settled = scratch[0][3][1], scratch[7], scratch[3][1]
@@ -443,7 +443,7 @@ def try_another_type(code, n_active, gains, i, offsets, table, rank, rank_by_exp
 
 @in_place
 def prune_experts(code, n_active, offsets, table, rank_by_expert, rule, scratch):
-    """Drop the experts that do not earn their cost, in turn; returns how many are left."""
+    """Drop experts that add no more than their cost, in turn; returns the number left."""
     min_active, _, margin, _, _, _, _, charges = rule
     work, account = scratch[0], scratch[7]
     open_account(code, n_active, charges, account)
@@ -466,14 +466,14 @@ def prune_experts(code, n_active, offsets, table, rank_by_expert, rule, scratch)
 
 @in_place
 def refine_code(code, total, gains, i, offsets, table, rank, rank_by_expert, rule, scratch):
-    """Refine a greedy code if the rule says so.
+    """Refine a greedy code if the rule requires it.
 
     Returns
     -------
     total : float
-        Log-likelihood of the code that is left.
+        Log-likelihood of the final code.
     worth : float
-        The same with what the code is charged for.
+        The same minus the charges of the code.
     """
     n_swaps, charges, account = rule[4], rule[7], scratch[7]
     n_active = count_active(code)
@@ -491,9 +491,9 @@ def refine_code(code, total, gains, i, offsets, table, rank, rank_by_expert, rul
 def begin_alone(
     code, total, most, first, gains, i, offsets, table, rank, rank_by_expert, rule, scratch
 ):
-    """Search once more from the expert that is worth most alone, if it is worth more than the code.
+    """Search again from the best single expert, if its value exceeds that of the code.
 
-    Parameters and results are those of `finish_row`; the code is worth `most`.
+    Parameters and results are those of `finish_row`; the value of the code is `most`.
     """
     _, _, margin, cost, n_swaps, _, _, charges = rule
     work, (_, alone), (other, _), account = scratch[0], scratch[2], scratch[3], scratch[7]
@@ -528,7 +528,7 @@ def begin_alone(
 
 @in_place
 def finish_row(code, total, first, gains, i, offsets, table, rank, rank_by_expert, rule, scratch):
-    """Do with the greedy code of one row what its rule says: refine, try other starts, prune.
+    """Complete the greedy code of one row by the rule: refine, try other starts, prune.
 
     Parameters
     ----------
@@ -537,7 +537,7 @@ def finish_row(code, total, first, gains, i, offsets, table, rank, rank_by_exper
     total : float
         Log-likelihood of the code under the hard composition.
     first : float
-        Log-likelihood of the first expert alone, beyond its cost.
+        Log-likelihood of the first expert alone minus its cost.
     gains : ndarray of shape (n, n_lanes)
         If the code is refined, gains[i] holds the gains of all experts over it; overwritten.
     scratch : tuple
@@ -546,7 +546,7 @@ def finish_row(code, total, first, gains, i, offsets, table, rank, rank_by_exper
     Returns
     -------
     total : float
-        Log-likelihood of the code that is left.
+        Log-likelihood of the final code.
     """
     min_active, _, margin, cost, n_swaps, prune, n_starts, charges = rule
     work, (_, alone), (other, _) = scratch[0], scratch[2], scratch[3]

@@ -1,9 +1,9 @@
 """Compiled kernels of the smoothed pursuit (eq. 4): products of ratios, a logarithm at the end.
 
 The score changes by sum_d log( (1 + e_k p_k / N) / (1 + e_k / E) ) when expert k joins, with N and
-E the active experts' sums of e p and e. The ratios of all variables are multiplied up in float32
-with the exponent kept apart, so that no logarithm is paid per variable; and a product of a thousand
-factors in float32 is exact to a ten-thousandth of a nat.
+E the active experts' sums of e p and e. The ratios of all variables are multiplied in float32, with
+a separate exponent, which avoids a logarithm per variable. A product of a thousand factors in
+float32 is exact to a ten-thousandth of a nat.
 """
 
 # mypy: allow-untyped-defs, disable-error-code="call-arg,unreachable"
@@ -33,13 +33,13 @@ from dynpart.engines._cpu_refine import (
 GROUP = 16
 """Variables multiplied before the exponent is taken out of the product."""
 AHEAD = 2 * GROUP
-"""Variables of a row's own table that are on their way from memory before they are needed."""
+"""Distance, in variables, at which a row's own table is prefetched."""
 BLOCK = 16
-"""Rows that go from step to step together, so that a group's tables are read once for all."""
+"""Rows that are processed together, so that a group's tables are read once for all."""
 ROOM = 110
 """Binary digits a group's product may grow or shrink by: float32 has 126."""
 SMALLEST = np.float32(2.0**-90)
-"""Below this a sum of the active experts is no longer trusted to float32."""
+"""Sums of the active experts below this are computed in float64."""
 LOG_2 = 0.6931471805599453
 TINY = 2.2250738585072014e-308
 
@@ -48,7 +48,7 @@ _u = np.uintp  # see _cpu_pursuit
 
 @part(_nrt=False)
 def multiply_pairs(products, i, lo, hi, offsets, factors, shares, ahead, levels):
-    """Multiply the ratios of two variables at a time, for factors of which more would not fit."""
+    """Multiply the ratios of two variables at a time, where more factors could overflow."""
     mantissa, exponent = products
     for d in range(lo, hi, 2):
         two = factors[d - lo : d - lo + 2]
@@ -85,7 +85,7 @@ def add_exactly(gains, i, d, chosen, n_active, offset, table, log2_expertise):
 
 @part(_nrt=False)
 def join(i, lo, hi, added, mixtures, factors):
-    """Let an expert with e p and e as in `added` join the mixtures of variables lo to hi of row i.
+    """Add an expert with e p and e as in `added` to the mixtures of variables lo to hi of row i.
 
     The factors 1 + e p / N and 1 + e / E are scaled down by a power of two, half way to the largest
     value they may take (no share and no level exceeds one), so that many fit into one product.
@@ -129,7 +129,7 @@ def join(i, lo, hi, added, mixtures, factors):
 
 @part(_nrt=False)
 def look_up_levels(i, j, X, row, shares_by_expert, levels_by_expert, added):
-    """What expert j adds to the mixtures of discrete row i: e p and e, variable by variable."""
+    """Terms of expert j in the mixtures of discrete row i: e p and e of every variable."""
     share, level = added
     i, j, row = _u(i), _u(j), _u(row)
     for d in range(share.shape[1]):
@@ -156,7 +156,7 @@ def look_up_dense(i, j, lo, hi, offsets, shares, levels_by_expert, added):
 
 @part(_nrt=False)
 def activate(n, chosen, max_active, order, lo, n_active, active):
-    """Enter the chosen experts into the codes; returns how many rows may want another one."""
+    """Add the chosen experts to the codes; returns the number of rows that continue."""
     running = 0
     for i in range(n):
         if chosen[i] >= 0:
@@ -208,7 +208,7 @@ def pursue_block(
         for i in range(n):
             if discrete and chosen[i] >= 0:
                 look_up_levels(i, chosen[i], X, lo + i, shares_by_expert, levels_by_expert, added)
-        # A group's shares are read once, and from the cache when its products are made.
+        # A group's shares are read from memory once; its products then read the cache.
         for start in range(0, n_features, GROUP):
             stop = start + GROUP if start + GROUP < n_features else n_features
             for i in range(n):
@@ -301,9 +301,9 @@ def pursue_levels(
 
 
 def grouped_offsets(block, n_features, n_lanes):
-    """Offsets of a table in the order in which a block's products are made: group, row, variable.
+    """Offsets of a table in the order of a block's products: group, row, variable.
 
-    The table has room for whole groups.
+    The table is padded to whole groups.
     """
     i, d = np.arange(block)[:, None], np.arange(n_features)
     return ((d // GROUP * block + i) * GROUP + d % GROUP) * n_lanes
@@ -333,7 +333,7 @@ def pursue_dense(
     T, lo, hi, theta, log_partition, levels, levels_by_expert, log2_levels, log2_expertise,
     rule, tables, offsets, work, scratch, order, loglik,
 ):  # fmt: skip
-    """Codes of rows lo to hi of any family; `tables` are two with room for a block of rows.
+    """Codes of rows lo to hi of any family; `tables` are two, each for a block of rows.
 
     Scratch is that of `pursue_levels`, and `offsets` are as `grouped_offsets` makes them.
     """

@@ -1,11 +1,11 @@
 """Compiled sums over rows: expertise gradients (appendix A) and responsibilities (eq. 5 and 6).
 
-Work is cut into tiles of variables and blocks of rows, the same whatever the number of threads;
-within a tile everything an active expert needs lies side by side and stays in the cache. Terms are
-added in the tables' own precision for a few rows, and these sums in float64. Composed opinions
-are kept as distances from the first active expert's: where it is alone they are zero to the last
-digit, as the evidence then must be. Values of `missing` or more, and NaN, were not observed; if
-`missing` is None all were. Rows have weights, or `weight` is None.
+Work is split into tiles of variables and blocks of rows, independent of the number of threads.
+Within a tile all parameters of an expert are contiguous and stay in the cache. Terms are added in
+the precision of the tables for a few rows, and these sums in float64. Composed opinions are stored
+relative to the first active expert's: if it is the only one they are exactly zero, and so is the
+evidence. Values of `missing` or more, and NaN, were not observed; if `missing` is None all were.
+Rows have weights, or `weight` is None.
 """
 
 # mypy: allow-untyped-defs
@@ -18,14 +18,14 @@ from dynpart.compiled import compiled, part
 TILE = 64
 """Variables of a tile."""
 FLUSH = 128
-"""Rows, at least, whose terms are added before they go into the float64 sums."""
+"""Minimum number of rows whose terms are added before they enter the float64 sums."""
 
-_u = np.uintp  # an unsigned index spares the test for "counted from the end", and so vectorises
+_u = np.uintp  # unsigned indices need no test for negative ones, so loops vectorise
 
 
 @part
 def _flush(part, out, experts, n_parts):
-    """Move the running sums of a tile into out[s, k] (float64), and begin anew."""
+    """Add the running sums of a tile to out[s, k] (float64), and reset them."""
     for k in range(experts):
         for s in range(n_parts):
             at = (k * n_parts + s) * TILE
@@ -109,7 +109,7 @@ def level_gradients(X, missing, weight, lo, hi, start, width, order, tile, out):
     size = tile.size // n_experts
     part = np.zeros(n_experts * 2 * TILE, tile.dtype)
     work = np.zeros(3 * TILE, tile.dtype)
-    # Probabilities of the row's levels under its experts, less those of the first one.
+    # Probabilities of the row's levels under its experts, minus those of the first one.
     ahead = np.zeros(order.shape[1] * TILE, tile.dtype)
     first = np.zeros(TILE, tile.dtype)
     place = np.arange(TILE, 2 * TILE)
@@ -270,14 +270,14 @@ def normal_gradients(T, missing, weight, lo, hi, start, width, order, tile, out)
 
 @compiled(error_model="numpy")
 def compose(lo, hi, width, order, tile, n_statistics, offset, total):
-    """What the active experts of rows lo to hi say together about the variables of one tile.
+    """Composed opinions of rows lo to hi on the variables of one tile.
 
     Parameters
     ----------
     tile : ndarray of shape (n_experts * (1 + n_statistics) * TILE,)
         Levels of expertise and mean parameters of the tile, expert by expert.
     offset : ndarray of shape (n_statistics, hi - lo, TILE)
-        Composed mean parameters, less those of the first active expert; filled in.
+        Composed mean parameters minus those of the first active expert; filled in.
     total : ndarray of shape (hi - lo, TILE)
         The sum E of the active experts' expertise; filled in.
     """
@@ -307,14 +307,14 @@ def compose(lo, hi, width, order, tile, n_statistics, offset, total):
 
 @compiled(error_model="numpy")
 def general_gradients(pull, offset, weight, lo, hi, width, order, tile, out):
-    """Sums of g and g^2 over rows lo to hi, from the pull on what their experts say together.
+    """Sums of g and g^2 over rows lo to hi, from the pull on the composed opinions.
 
     Parameters
     ----------
     pull : ndarray of shape (n_statistics, hi - lo, TILE)
-        F(eta) (T - eta) over E, zero where nothing was observed.
+        F(eta) (T - eta) over E, zero for missing values.
     offset : ndarray of shape (n_statistics, hi - lo, TILE)
-        As `compose` has made it.
+        As returned by `compose`.
     weight : ndarray of shape (n_rows,) or None
     tile : ndarray
         As in `compose`.
@@ -353,7 +353,7 @@ def opinion_derivatives(pull, weight, lo, hi, width, order, tile, out):
     Parameters
     ----------
     pull : ndarray of shape (hi - lo, width)
-        df/dmu over E, zero where nothing was observed.
+        df/dmu over E, zero for missing values.
     weight : ndarray of shape (n_rows,) or None
     tile : ndarray of shape (n_experts * 2 * TILE,)
         Levels of expertise and probabilities of the tile, expert by expert.

@@ -1,4 +1,4 @@
-"""What the CPU kernels read of a model, laid out for them: experts of one variable side by side."""
+"""Tables of a model for the CPU kernels: values of all experts of a variable are contiguous."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ FLOAT32_OCTAVES = 80
 
 
 LOWEST_OCTAVE = 1000.0
-"""Levels further below the top than so many powers of two count as this far below."""
+"""Powers of two below the highest level to which lower levels are raised."""
 
 
 @dataclass(frozen=True, eq=False)
 class OrderTables:
-    """Expertise as order: ranks by variable, for all experts, and by expert, for all variables.
+    """Ranks of expertise, by variable for all experts and by expert for all variables.
 
     Attributes
     ----------
     rank : ndarray of shape (n_features, n_lanes)
-        The padding has rank n_experts: it beats nobody.
+        The padding has rank n_experts, the worst.
     rank_by_expert : ndarray of shape (n_experts, n_features)
     keys : ndarray of shape (n_experts, n_features)
-        Rank and number of an expert in one integer, the rank in its upper half: the smallest key
-        of some experts says who owns a variable, and with which rank.
+        Rank and index of an expert in one integer, the rank in its upper half: the smallest key
+        of some experts gives the owner of a variable and its rank.
     """
 
     rank: NDArray[np.unsignedinteger]
@@ -51,13 +51,13 @@ class LevelTables:
     usual : ndarray of shape (n_features,), of the rows' type
         The level the experts together expect.
     surprise : ndarray like `table`
-        What a value adds to the log-density of the usual one.
+        Log-density of a value minus that of the usual one.
     constant : ndarray of shape (n_lanes,)
-        Log-likelihood of a row in which everything is as usual.
+        Log-likelihood of a row in which all values are usual.
     agreed : ndarray of shape (n_values, n_features)
         Whether all experts give the value the same probability.
     largest : ndarray of shape (n_values, n_features)
-        Log-density under the expert who finds the value likeliest.
+        Largest log-density of the value under any expert.
     """
 
     table: NDArray[np.float32]
@@ -119,7 +119,7 @@ def by_variable(values: NDArray, fill: float, dtype: type) -> NDArray:
 
 
 def order_tables(experts: Experts) -> OrderTables:
-    """Ranks in the smallest type that also holds n_experts, the rank of nobody."""
+    """Ranks in the smallest type that also holds n_experts, the rank of no expert."""
     n_experts = experts.n_experts
     dtype = np.uint8 if n_experts < 256 else np.uint16 if n_experts < 65536 else np.uint32
     rank = by_variable(experts.ranks, n_experts, dtype)
@@ -130,7 +130,7 @@ def order_tables(experts: Experts) -> OrderTables:
 
 
 def level_tables(experts: Experts, *, complete: bool) -> LevelTables:
-    """Tables of a discrete model, for rows in which everything is observed, or not."""
+    """Tables of a discrete model, for rows with or without missing values."""
     n_experts, n_features = experts.log2_expertise.shape
     theta, log_partition = experts.natural
     T = level_statistics(experts.family, n_features)

@@ -1,8 +1,8 @@
-"""Inner loops of the compiled kernels as explicit vectors, which the compiler does not find alone.
+"""Inner loops of the compiled kernels as explicit vectors, which the compiler does not generate.
 
-The twins of `_cpu_loops`, which say what each does. They run over a list of variables with the
-running values of a strip of experts in registers, where plain loops would load and store them for
-every variable. They are written as LLVM vectors, which LLVM splits where a processor has shorter
+The functions are those of `_cpu_loops`, which documents them. They run over a list of variables
+with the running values of a strip of experts in registers; plain loops would load and store them
+for every variable. They are written as LLVM vectors, which LLVM splits if a processor has shorter
 ones; none of them reorders the arithmetic of one expert.
 """
 
@@ -46,9 +46,9 @@ PLACES = np.array(
     [[bit for bit in range(8) if n >> bit & 1] + [0] * (8 - n.bit_count()) for n in range(256)],
     np.uint8,
 )
-"""The bits that are set in each byte, lowest first, filled up with zeros."""
+"""Positions of the set bits of each byte, lowest first, padded with zeros."""
 GATHER_FLAGS = 0x0102040810204080
-"""Times this, eight flags of a byte each become the bits of the highest byte."""
+"""Factor by which eight flags of one byte each become the bits of the highest byte."""
 STRIP = 64
 """Variables whose two best experts are kept in registers."""
 EIGHT = 8
@@ -144,8 +144,8 @@ def make_multiply_ratios(n_vectors: int) -> Callable:
     ):  # fmt: skip
         """Multiply running products by prod (a + b e p) / prod (a' + b' e), variables lo..hi.
 
-        `factors` has a, b, a', b' of these variables alone. Shares so far `ahead` of those in
-        use are asked for, if it is not zero.
+        `factors` has a, b, a', b' of these variables alone. Shares are
+        prefetched `ahead` elements before use, unless it is zero.
         """
         i8 = types.int64
         sig = types.void(mantissa, exponent, i8, i8, i8, i8, offsets, factors, shares, i8, levels)
@@ -245,11 +245,11 @@ def mixture_shares(typingctx, lo, hi, offsets, table, log2_levels, shares):
 
 @intrinsic
 def list_flags(typingctx, flags, n_words, places, found):
-    """Write where `flags` are set to `found`; returns how many are.
+    """Write the indices of set `flags` to `found`; returns their number.
 
-    Eight flags (uint8, 0 or 1) at a time, without a branch: the numbers of all that are set are
-    looked up in `places` and written together, the next eight right behind the last that counts.
-    So `found` needs room for seven more than there are.
+    Eight flags (uint8, 0 or 1) at a time, without a branch: the indices of those that are set are
+    looked up in `places` and written as eight numbers, and the next eight begin after the last
+    valid one. So `found` needs room for seven more.
     """
     sig = types.int64(flags, types.int64, places, found)
 
@@ -296,7 +296,7 @@ def place_of_best(typingctx, gains, where, cost, active, n_experts):
         whole = builder.and_(n, ir.Constant(I64, -EIGHT))
 
         def values(k, width):
-            """What experts from k on gain beyond their cost, minus infinity if they are active."""
+            """Gain minus cost of experts from k on, minus infinity if they are active."""
             wide = ir.VectorType(number, width), ir.VectorType(I8, width)
             numbers, flags = wide if width > 1 else (number, I8)
             places = (gains_, builder.add(where, k), numbers), (cost_, k, numbers)
@@ -323,7 +323,7 @@ def place_of_best(typingctx, gains, where, cost, active, n_experts):
             builder.store(larger(builder, value, builder.load(most)), most)
         with cgutils.for_range_slice(builder, whole, n, one) as (k, _):
             builder.store(larger(builder, values(k, 1), builder.load(most)), most)
-        # Now where it is: all bits of a vector's comparison, from the last vector to the first.
+        # Its index, from all bits of a vector's comparison, from the last vector to the first.
         place = cgutils.alloca_once_value(builder, ir.Constant(I64, -1))
         some = builder.fcmp_ordered(">", builder.load(most), ir.Constant(number, lowest))
         with builder.if_then(some):
@@ -529,7 +529,7 @@ def positions(flags, n, found):
 
 @inlined
 def best_expert(gains, i, cost, active):
-    """The inactive expert that gains most beyond its cost."""
+    """The inactive expert with the largest gain minus cost."""
     best = place_of_best(gains, i * gains.shape[1], cost, active, cost.size)
     return best, gains[i, best] - cost[best] if best >= 0 else -np.inf
 
@@ -542,7 +542,7 @@ def two_best(code, n_active, background, keys, lo, owner_key, heir_key):
         two_best_of_strip(code, n_active, background, keys, lo, owner_key, heir_key)
         lo += STRIP
     if lo < n_features and n_features >= STRIP:
-        # The last strip goes over some variables once more.
+        # The last strip overlaps with the one before.
         two_best_of_strip(code, n_active, background, keys, n_features - STRIP, owner_key, heir_key)
     elif lo < n_features:
         _cpu_loops.two_best(code, n_active, background, keys, lo, owner_key, heir_key)

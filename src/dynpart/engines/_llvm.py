@@ -1,4 +1,4 @@
-"""Words for writing LLVM's vectors: loads, sums that stay in registers, powers of two.
+"""Building blocks of LLVM vector code: loads, sums in registers, powers of two.
 
 All tables have the experts of one variable side by side, padded to whole vectors.
 """
@@ -35,14 +35,14 @@ def load_at(builder: Any, pointer: Any, index: Any) -> Any:
 
 
 def vector_at(builder: Any, pointer: Any, index: Any, element: Any) -> Any:
-    """Load a vector of experts; rows of a table start anywhere, hence no alignment."""
+    """Load a vector of experts, unaligned, because rows of a table start anywhere."""
     where = builder.gep(pointer, [index])
     where = builder.bitcast(where, ir.VectorType(element, LANES).as_pointer())
     return builder.load(where, align=element.width // 8 if element is not F32 else 4)
 
 
 def fetch(builder: Any, pointer: Any, index: Any) -> None:
-    """Ask for a part of a table before it is needed."""
+    """Prefetch a part of a table."""
     byte = I8.as_pointer()
     kind = ir.FunctionType(ir.VoidType(), [byte, I32, I32, I32])
     prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")

@@ -1,4 +1,4 @@
-"""Rows explained by one expert each: the mixture that every set of experts also is.
+"""Mixtures: rows explained by one expert each, with the experts as components.
 
 Formulas on arrays, NumPy's or torch's, that all engines share.
 """
@@ -20,18 +20,18 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class MixtureSums:
-    """What EM for a mixture needs to know of some rows; parts combine with ``+``.
+    """Sums over rows for EM of a mixture; parts combine with ``+``.
 
     Attributes
     ----------
     sums : ResponsibilitySums
-        Rows and their statistics, shared out by how probable each expert is given the row.
+        Sums of rows and statistics, weighted by the probability of each expert given the row.
     usage : ndarray of shape (n_experts,)
-        Rows of each expert, shared out likewise.
+        Number of rows of each expert, weighted likewise.
     log_likelihood : float
         Sum of log P(x) over rows.
     log_joint : float
-        Sum of log P(x, expert) over rows, of each row's likeliest expert.
+        Sum of log P(x, expert) over rows, for the most probable expert of each.
     """
 
     sums: ResponsibilitySums
@@ -48,7 +48,7 @@ class MixtureSums:
         )
 
     def without(self, other: MixtureSums) -> MixtureSums:
-        """Sums of the rows that are not among the others'; nothing weighs below 0."""
+        """The sums minus those of some rows, with weights bounded below by 0."""
         return MixtureSums(
             self.sums.without(other.sums),
             namespace(self.usage).clip(self.usage - other.usage, 0, None),
@@ -69,8 +69,8 @@ def mixture_sums(
     log_weight : array of shape (n_experts,)
         Log probabilities of the experts. All three have arrays of the same kind.
     sharpness : float, default=1.0
-        Rows are shared out by this power of the experts' probabilities given the row: the higher,
-        the more of a row goes to its likeliest expert.
+        Rows are weighted by this power of the experts' probabilities given the row: the higher,
+        the larger the share of the most probable expert.
 
     Returns
     -------
@@ -116,7 +116,7 @@ def mixture_scores(T: Array, observed: Array | None, experts: Experts) -> Array:
 
 
 def _scores(rows: Rows, experts: Experts, log_weight: Array) -> tuple[Array, Array | None, Array]:
-    """Statistics, what was observed, and log P(x, expert) without b(x), of some rows."""
+    """Statistics, flags of observed values, and log P(x, expert) without b(x), of some rows."""
     T = as_float64(experts.family.statistics(rows.values))
     if rows.complete:
         return T, None, mixture_scores(T, None, experts) + log_weight

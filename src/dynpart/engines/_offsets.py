@@ -1,4 +1,4 @@
-"""Experts that know the earlier values of a row: what engines have in common about them.
+"""Autoregressive experts: the parts that engines share.
 
 Formulas on arrays, NumPy's or torch's, that the reference engine, the CPU engine and the torch
 engine call with their own precision.
@@ -18,9 +18,9 @@ from dynpart.rows import Rows
 
 
 def without_shift(rows: Rows, experts: Experts) -> tuple[Rows, Experts]:
-    """Rows and experts of which the same is true, but that earlier real values no longer count.
+    """Equivalent rows and experts without autoregression, for real values.
 
-    What they add to a mean can as well be taken from the value. Binary rows stay as they are.
+    Offsets of means are subtracted from the values instead. Binary rows are returned unchanged.
     """
     given, family = experts.autoregression, experts.family
     if given is None:
@@ -67,9 +67,9 @@ def autoregression_sums(
     experts : Experts
         With an autoregression.
     owner : array of shape (n_rows, n_features)
-        Who owns what.
+        Owner of each variable.
     dtype : optional
-        What products are computed in; double precision by default.
+        Precision of products; double by default.
     """
     given, family = experts.autoregression, experts.family
     assert given is not None

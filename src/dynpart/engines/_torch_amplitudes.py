@@ -1,4 +1,4 @@
-"""Experts with gains and offsets on tensors, plainly; the specification is the reference."""
+"""Experts with gains and offsets, in plain torch; the specification is the reference."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ class AmplitudeHard:
         self.totals = self.own.sum(dim=1)
 
     def _worth(self, sums: Tensor) -> Any:
-        """Log-likelihood of the variables with these sums; none for none."""
+        """Log-likelihood of the variables with these sums; 0 for no variables."""
         return self.amplitude.evidence(sums[..., :-1].unbind(-1)) + sums[..., -1]
 
     def gains(self) -> Tensor:
-        """Change of the log-likelihood by each expert, and by what others lose to it."""
+        """Change of the log-likelihood by each expert, including the losses of other experts."""
         wins = (self.ranks < self.owner_rank[:, None]).double()
         won = torch.einsum("nkd,nkds->nks", wins, self.terms)
-        # What all owners lose, in one product that reads once who wins what.
+        # Losses of all owners, in one product that reads `wins` once.
         lost = (wins @ self.own.flatten(2)).unflatten(2, self.own.shape[2:])
         left = self._worth(self.totals[:, None] - lost)
         return self._worth(won) + (left - self._worth(self.totals)[:, None]).sum(dim=-1)
@@ -75,7 +75,7 @@ class AmplitudeHard:
 
 
 def _shared_out(rows: Rows, experts: Experts, order: Tensor) -> tuple[Any, Any, list[Any]]:
-    """T(x), what was observed, and gain and offset of the expert in each slot."""
+    """T(x), flags of observed values, and gain and offset of the expert in each slot."""
     family, amplitude = experts.family, experts.amplitude
     assert amplitude is not None
     T: Any = family.statistics(rows.values)
@@ -90,7 +90,7 @@ def _shared_out(rows: Rows, experts: Experts, order: Tensor) -> tuple[Any, Any, 
 
 
 def gradient_sums(rows: Rows, experts: Experts, order: Tensor) -> Tensor:
-    """Sums of g and g^2, where every active expert says what it says in this row."""
+    """Sums of g and g^2, with opinions transformed by gains and offsets of the row."""
     family, amplitude, eta = experts.family, experts.amplitude, torch.as_tensor(experts.eta)
     assert amplitude is not None
     T, observed, told = _shared_out(rows, experts, order)
@@ -114,7 +114,7 @@ def gradient_sums(rows: Rows, experts: Experts, order: Tensor) -> Tensor:
 
 
 def responsibility_sums(rows: Rows, experts: Experts, order: Tensor) -> Tensor:
-    """Sums of r and r T(x) of rows brought back to each expert's own scale."""
+    """Sums of r and r T(x) of rows transformed to each expert's scale."""
     amplitude, eta = experts.amplitude, torch.as_tensor(experts.eta)
     assert amplitude is not None
     T, observed, told = _shared_out(rows, experts, order)

@@ -1,4 +1,4 @@
-"""Codes on a device, and the same the other way round: the rows of each expert."""
+"""Codes on a device, and their inverse: the rows of each expert."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ class TorchCodes:
         Log P(x | h) under the hard composition, whichever rule found the code.
     n_experts : int
     kernels : bool
-        Whether kernels may be used to turn the codes round.
+        Whether kernels may be used to invert the codes.
     known_usage : Tensor of shape (n_experts,) or None
-        In how many rows each expert is active, where that was found out already.
+        Number of rows in which each expert is active, if computed already.
     log_base : Tensor of shape (n_rows,) or 0.0
-        The part of the log-likelihood that no expert can change: b(x).
+        The part of the log-likelihood that does not depend on experts: b(x).
     weight : Tensor of shape (n_rows,) or None
         Of the rows.
     """
@@ -67,7 +67,7 @@ class TorchCodes:
 
     @classmethod
     def joined(cls, parts: list[TorchCodes]) -> TorchCodes:
-        """The codes of one part of the rows after the other."""
+        """The codes of several parts of the rows, concatenated."""
         if len(parts) == 1:
             return parts[0]
         members = _as_wide([part.members for part in parts])
@@ -87,7 +87,7 @@ class TorchCodes:
         )
 
     def with_code(self, rows: Any, code: Any) -> TorchCodes:
-        """The same codes, but some rows have this one, under which their likelihood is one."""
+        """The same codes with this code, of likelihood 1, in some rows."""
         members, _ = _as_wide([self.members, self.members.new_full((1, len(code)), -1)])
         members, log_likelihood = members.clone(), self.log_likelihood.clone()
         members[rows] = -1
@@ -98,7 +98,7 @@ class TorchCodes:
         return replace(self, members=members, log_likelihood=log_likelihood, known_usage=None)
 
     def or_better(self, other: TorchCodes, charges: Charges) -> TorchCodes:
-        """Of each row this code, or the other where it explains more beyond its charges."""
+        """The better code of each row, by log-likelihood minus charges."""
         mine, theirs = _as_wide([self.members, other.members])
 
         def worth(codes: TorchCodes) -> Tensor:
@@ -129,7 +129,7 @@ class TorchCodes:
 
     @cached_property
     def rows_by_expert(self) -> tuple[Tensor, Tensor]:
-        """Rows of each expert, ascending, and how many they are, as kernels list them."""
+        """Rows of each expert, ascending, and their numbers, as kernels list them."""
         from dynpart.engines._triton_codes import rows_by_expert
 
         with torch.cuda.device_of(self.members):
@@ -137,7 +137,7 @@ class TorchCodes:
 
     @property
     def usage(self) -> Tensor:
-        """In how many rows each expert is active, as often as they weigh, shape (n_experts,)."""
+        """Weighted number of rows in which each expert is active, shape (n_experts,)."""
         if self.known_usage is not None:
             return self.known_usage
         if self.weight is not None:
@@ -147,7 +147,7 @@ class TorchCodes:
         return self.active(self.n_experts).sum(dim=0).double()
 
     def summary(self, n_experts: int) -> CodeSummary:
-        """What the learner needs to know, still on the device."""
+        """Summary of these codes for the learner, on the device."""
         usage: Any = self.usage
         sums: list[Any] = [self.log_likelihood, self.log_base]
         n_rows: Any = len(self.members)
@@ -162,12 +162,12 @@ def best_start(
 ) -> tuple[Tensor, Tensor]:
     """The best of the codes found from several first experts, and its log-likelihood.
 
-    `pursue_from` takes the place of the first expert in the order of what each gains alone.
+    The argument of `pursue_from` is the place of the first expert in the order of single gains.
     """
     n_payable = len(rule.cost)
     order, log_likelihood = pursue_from(0)
     n_starts = min(rule.n_starts, n_payable)
-    if n_starts == 1:  # perhaps recorded, when nothing can be brought to the device
+    if n_starts == 1:  # may be recorded, and a recording allows no transfers
         return order, log_likelihood
     charges = rule.charges.like(order)
     for place in range(1, n_starts):

@@ -20,13 +20,13 @@ from dynpart.engines._torch_codes import binary_codes
 
 
 class Score(Protocol):
-    """How well codes explain some rows, and how each expert would change that."""
+    """Scores of codes of some rows, and their changes by further experts."""
 
     shape: tuple[int, int]
     """Numbers of rows and experts."""
 
     def compose(self, order: Tensor, without: int = -1) -> None:
-        """Let exactly the experts in `order` (n_rows, n_slots) be active, but for one slot."""
+        """Activate exactly the experts in `order` (n_rows, n_slots), except for one slot."""
 
     def gains(self) -> Tensor:
         """Change of the score by each further expert, shape (n_rows, n_experts), float64."""
@@ -40,7 +40,7 @@ class HardScore(Score, Protocol):
 
 
 def greedy(score: Score, rule: PursuitRule, place: int = 0) -> Tensor:
-    """Activate the expert that most improves the score until none earns its cost.
+    """Activate the expert that most improves the score while the gain exceeds the cost.
 
     The first expert is the one in this place of the order of gains.
 
@@ -100,7 +100,7 @@ def refined(score: HardScore, order: Tensor, rule: PursuitRule) -> Tensor:
 def tried_as_another_type(
     score: HardScore, order: Tensor, rule: PursuitRule, charges: Charges
 ) -> Tensor:
-    """The codes, or better ones that are found if rows are taken to be of another type."""
+    """The codes, or better ones found by assuming another type of row."""
     values = charges.of_types(order)
     best, first = values.max(dim=1, keepdim=True)
     most, second = values.scatter(1, first, -torch.inf).max(dim=1)
@@ -119,7 +119,7 @@ def tried_as_another_type(
 def begun_alone(
     score: HardScore, order: Tensor, log_likelihood: Tensor, rule: PursuitRule
 ) -> tuple[Tensor, Tensor]:
-    """The codes, or better ones that are found from the expert that is worth most alone."""
+    """The codes, or better ones found by starting from the best single expert."""
     charges = rule.charges.like(order)
     score.compose(torch.full_like(order[:, :1], -1))
     most, begin = worth_alone(score.gains(), rule)
@@ -137,7 +137,7 @@ def begun_alone(
 
 
 def worth_alone(scores: Tensor, rule: PursuitRule) -> tuple[Tensor, Tensor]:
-    """The most that an expert is worth alone, given their log-likelihoods, and which one it is."""
+    """Value and index of the best single expert, given log-likelihoods of experts alone."""
     single = torch.as_tensor(rule.charges.of_experts_alone(), device=scores.device)
     most, begin = (scores[:, : len(single)] + single).max(dim=1)
     return most, begin
@@ -146,24 +146,24 @@ def worth_alone(scores: Tensor, rule: PursuitRule) -> tuple[Tensor, Tensor]:
 def alone_is_worth_more(
     scores: Tensor, order: Tensor, log_likelihood: Tensor, rule: PursuitRule
 ) -> Tensor:
-    """Whether an expert alone, given their log-likelihoods, is worth more than the code."""
+    """Whether a single expert, given log-likelihoods of experts alone, is better than the code."""
     before = worth_of_codes(order, log_likelihood, rule)
     return worth_alone(scores, rule)[0] > before + MARGIN
 
 
 def worth_of_codes(order: Tensor, log_likelihood: Tensor, rule: PursuitRule) -> Tensor:
-    """Log-likelihoods of codes and what they are charged for."""
+    """Log-likelihoods of codes minus their charges."""
     return log_likelihood + rule.charges.like(order).of_codes(order.long())
 
 
 def worth(score: HardScore, order: Tensor, charges: Charges) -> Tensor:
-    """The same, with the log-likelihood that the score finds."""
+    """The same, with the log-likelihood of the score."""
     score.compose(order)
     return score.log_likelihood() + charges.of_codes(order)
 
 
 def weakest_first(score: Score, order: Tensor, costs: Tensor, background: int) -> Tensor:
-    """Codes with the experts at the front that earn least beside the background expert."""
+    """Codes with the experts first that add least, given the background expert."""
     device, n_active = order.device, count_active(order)
     guide = torch.full((len(order), 1), background, device=device)
     earned = torch.full(order.shape, torch.inf, dtype=torch.float64, device=device)
@@ -175,7 +175,7 @@ def weakest_first(score: Score, order: Tensor, costs: Tensor, background: int) -
     place = order.shape[1] + torch.arange(order.shape[1], device=device).repeat(len(order), 1)
     for front in range(n_weakest(order.shape[1])):
         least = earned.min(dim=1, keepdim=True).values
-        # Of those that earn as little, the first one.
+        # Ties go to the first one.
         weakest = (earned <= least + MARGIN).to(torch.uint8).argmax(dim=1, keepdim=True)
         wanted = (n_weakest(n_active) > front)[:, None]
         place.scatter_(1, weakest, torch.where(wanted, front, place.gather(1, weakest)))
@@ -201,9 +201,8 @@ def settled(
 ) -> Tensor:
     """Exchange, drop and add experts until nothing improves, or no look is left.
 
-    All rows go through the same loop, each with a seat of its own that is looked at. `rows` says in
-    which of them there is something to do; None means in all. Costs are those in rows of these
-    types, or of all types.
+    All rows go through the same loop, each with its own current seat. `rows` are those to be
+    processed; None means all. Costs are those in rows of these types, or of all types.
     """
     n_rows, n_experts = score.shape
     device = order.device
@@ -246,7 +245,7 @@ def settled(
 
 
 def pruned(score: HardScore, order: Tensor, rule: PursuitRule) -> Tensor:
-    """Drop each expert that earns no more than its cost, in turn, if enough others are active."""
+    """Drop each expert that adds no more than its cost, in turn, if enough others are active."""
     charges = rule.charges.like(order)
     order = order.clone()
     for slot in range(order.shape[1]):
@@ -262,7 +261,7 @@ def pruned(score: HardScore, order: Tensor, rule: PursuitRule) -> Tensor:
 
 
 class PlainHard:
-    """Log P(x | h) under the hard rule (eq. 2), densely: rows x experts x variables numbers."""
+    """Log P(x | h) under the hard rule (eq. 2), as a dense array of rows x experts x variables."""
 
     def __init__(self, x: Tensor, experts: Experts) -> None:
         self.density = log_densities(x, experts)
@@ -285,7 +284,7 @@ class PlainHard:
             self.owner_density = torch.where(wins, own, self.owner_density)
 
     def gains(self) -> Tensor:
-        """Sum over the variables that each expert would win."""
+        """Sum over the variables that each expert would own."""
         wins = self.ranks < self.owner_rank[:, None]
         return torch.where(wins, self.density - self.owner_density[:, None], 0.0).sum(dim=2)
 
@@ -318,7 +317,7 @@ class PlainSmoothed:
         return (torch.log(mixture.clamp(min=tiny)) - torch.log(total)).sum(dim=-1)
 
     def gains(self) -> Tensor:
-        """Score of the mixture with each further expert, less the score without."""
+        """Score of the mixture with each further expert minus the score without."""
         mixture = self.mixture[:, None] + self.expertise * self.density
         total = self.total[:, None] + self.expertise
         return self._score(mixture, total) - self.score[:, None]

@@ -1,7 +1,7 @@
-"""Recordings: what a batch makes a GPU do, captured as a graph and replayed for the next batches.
+"""Recordings: the GPU operations of a batch, captured as a graph and replayed for later batches.
 
-A batch is some ninety small operations, and naming them to the GPU one by one takes longer than
-they do. A graph names them all at once.
+A batch is some ninety small operations, and launching them one by one takes longer than they do. A
+graph launches them all at once.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ from dynpart.engines._contract import Fold
 from dynpart.rows import Rows
 
 ONE_AT_A_TIME = Lock()
-"""Threads that learn side by side share the stream on which they record."""
+"""Lock for recordings: concurrent learners share the stream on which they record."""
 
 
 @lru_cache
 def side_stream(device: torch.device) -> torch.cuda.Stream:
-    """Where recordings are made; memory is handed on among those of one stream alone."""
+    """Stream for recordings; memory is reused only among those of the same stream."""
     return torch.cuda.Stream(device)
 
 
 @lru_cache
 def keeper(device: torch.device) -> torch.cuda.CUDAGraph:
-    """A graph of next to nothing, whose memory all recordings on a device use, one after the other.
+    """A minimal graph, whose memory pool all recordings on a device use, one after the other.
 
-    It outlives them: what one of them leaves the next one takes. Memory that a recording had to
-    itself would be held, and not be used again.
+    It outlives them, so memory that one of them releases is reused by the next. A private pool of
+    a recording would be held and not be reused.
     """
     return captured(lambda: torch.zeros(1, device=device), device, torch.cuda.graph_pool_handle())
 
 
 def captured(call: Callable[[], object], device: torch.device, pool: Any) -> torch.cuda.CUDAGraph:
-    """What a call makes the GPU do."""
+    """The GPU operations of a call, as a graph."""
     graph, aside = torch.cuda.CUDAGraph(), side_stream(device)
     aside.wait_stream(torch.cuda.current_stream(device))
     with ONE_AT_A_TIME, torch.cuda.stream(aside):
-        # Kernels may have to be compiled and loaded on the way, hence not the strictest mode.
+        # Kernels may be compiled and loaded during the capture, hence not the strictest mode.
         graph.capture_begin(pool=pool, capture_error_mode="relaxed")
         try:
             call()
@@ -52,10 +52,10 @@ def captured(call: Callable[[], object], device: torch.device, pool: Any) -> tor
 
 
 class Recording:
-    """A function of a batch of rows and some arrays, recorded when it is called for the first time.
+    """A function of a batch of rows and some arrays, recorded at its first call.
 
-    It must not wait for the GPU, and all its calls must have arrays of the same shapes. What it
-    returns is overwritten by the next call.
+    It must not wait for the GPU, and all its calls must have arrays of the same shapes. Its results
+    are overwritten by the next call.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class Recording:
 
     def __call__(self, rows: Rows, *arrays: Tensor) -> tuple[Tensor, ...]:
         if not rows.complete or rows.weight is not None:
-            return self._fold(rows, *arrays)  # what is done then depends on the values
+            return self._fold(rows, *arrays)  # then the operations depend on the values
         if self._graph is None:
             self._held = tuple(array.clone() for array in (rows.values, *arrays))
             device = self._held[0].device

@@ -1,4 +1,4 @@
-"""Sums over rows on tensors, plainly: one product per slot of the codes."""
+"""Sums over rows in plain torch: one product per slot of the codes."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def opinion_sums(rows: Rows, experts: Experts, order: Tensor) -> Tensor:
 
 
 def counted_rows(member: Tensor, rows: Rows) -> Tensor:
-    """Membership of rows, each as often as it weighs."""
+    """Membership of rows, multiplied by their weights."""
     return member if rows.weight is None else member * rows.weight[:, None]
 
 
@@ -67,7 +67,7 @@ def slot_shares(experts: Experts, order: Tensor) -> tuple[list[Tensor], list[Ten
     level = [
         torch.where(k[:, None] >= 0, log2_expertise[k.clamp(min=0)], -torch.inf) for k in slots
     ]
-    # Only ratios matter: measured from the top active expert, nothing overflows.
+    # Only ratios matter: relative to the highest active level, nothing overflows.
     top = torch.stack(level).amax(dim=0)
     weight = [torch.exp2(each - top) for each in level]
     total: Any = sum(weight)

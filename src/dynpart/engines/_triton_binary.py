@@ -2,8 +2,8 @@
 
 A binary variable has two possible log-densities, so the first gains are a product of the rows with
 a table, exact on tensor cores once the table is split into three half-precision parts; the second
-gains are the same among rows with the same first expert. From then on every row goes its own way,
-and only the variables that change hands are looked at again.
+gains are the same among rows with the same first expert. After that every row is processed
+separately, and only variables that change their owner are read again.
 """
 
 # mypy: allow-untyped-defs, allow-incomplete-defs, disable-error-code="unreachable"
@@ -51,23 +51,23 @@ LANES = 128
 WIDTH = 64
 """Variables whose terms are added in float32 in a product."""
 BLOCK = 4
-"""Changed variables a program of a single row looks at together."""
+"""Changed variables that a program of a single row reads at a time."""
 SMOOTHED_TILE = 1024
-"""Values (variables x experts) under the smoothed rule that are looked at together."""
+"""Values (variables x experts) that are processed together under the smoothed rule."""
 TOGETHER = 4
 """Factors whose logarithm is taken together."""
 REGISTERS = 64
-"""Registers of a thread under the smoothed rule: with more, too few rows are under way."""
+"""Registers per thread under the smoothed rule: with more, too few rows run concurrently."""
 PROGRAMS_PER_CORE = 64
 """Warps of single rows per multiprocessor, each with scratch memory of its own."""
 
 
 def can_hold(experts: Experts, rule: PursuitRule) -> bool:
-    """Whether these kernels are for such experts; single ones are not worth a compilation."""
+    """Whether these kernels support such experts; a single one is not worth a compilation."""
     if not experts.family.is_binary:
         return False
     n_features = experts.log2_expertise.shape[1]
-    # Whether or not the background expert is among them yet, it will be if codes are refined.
+    # The background expert counts if codes are refined, whether it has been added or not.
     n_experts = len(rule.cost) + bool(rule.n_swaps)
     fits = 1 < n_experts <= MOST and 1 < n_features <= WIDEST
     return (
@@ -136,7 +136,7 @@ def gains_kernel(
 def first_kernel(
     gains, cost, order, n_rows, max_active, place, ROWS: tl.constexpr, LANES: tl.constexpr
 ):
-    """The expert that explains each row best alone, or is in another place of that order."""
+    """The best single expert of each row, or the one in another place of that order."""
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     lane = tl.arange(0, LANES)
     live = row < n_rows
@@ -159,11 +159,11 @@ def hard_kernel(
 ):  # fmt: skip
     """Steps two and on of the pursuit under the hard rule, a row at a time.
 
-    An expert that joins takes over some variables; only these change the gains of the others. They
-    are listed in the program's own scratch memory, beside the owner's ranks and log-densities, then
-    read BLOCK by BLOCK with all experts. Little is kept in registers, so many rows are under way
-    at the same time. Rank 0 keeps variables off the list on which all experts agree. KEEP: the
-    gains over the code are left behind.
+    A new expert takes over some variables; only these change the gains of the others. They are
+    listed in the program's own scratch memory, with the owner's ranks and log-densities, then read
+    BLOCK by BLOCK with all experts. Few values are in registers, so many rows run concurrently.
+    Variables on which all experts agree have rank 0, so they are never listed. KEEP: gains over the
+    code are stored.
     """
     program = tl.program_id(0)
     lane, part = tl.arange(0, LANES), tl.arange(0, CHUNK)
@@ -238,8 +238,9 @@ def smoothed_kernel(
 ):  # fmt: skip
     """The whole pursuit under the smoothed rule, a row at a time.
 
-    Every step goes over all variables with all experts: gains are sums of logarithms, of which no
-    part can be kept. The owners under the hard rule are kept as well, for the log-likelihood.
+    Every step goes over all variables with all experts: gains are sums of logarithms, which
+    cannot be updated in parts. The owners under the hard rule are stored too, for the
+    log-likelihood.
     """
     program = tl.program_id(0)
     lane = tl.arange(0, LANES)
@@ -265,7 +266,7 @@ def smoothed_kernel(
             for start in range(0, n_features, TOGETHER * BLOCK):
                 product = tl.zeros([BLOCK, LANES], tl.float32) + 1.0
                 for u in tl.static_range(TOGETHER):
-                    # Variables beyond the last have chances of one under everybody.
+                    # Variables beyond the last have probability 1 under all experts.
                     d = start + u * BLOCK + tl.arange(0, BLOCK)
                     ok = d < n_features
                     v = tl.load(x + row * n_features + d, mask=ok, other=0).to(tl.int32)
@@ -423,7 +424,7 @@ def _empty_codes(n_rows: int, rule: PursuitRule, device: Any) -> tuple[Tensor, T
 
 @lru_cache(maxsize=16)
 def _warps_at_once(device: Any) -> int:
-    """How many programs of a single warp to start."""
+    """Number of programs of a single warp to start."""
     if device.type != "cuda":
         return 4
     return PROGRAMS_PER_CORE * torch.cuda.get_device_properties(device).multi_processor_count

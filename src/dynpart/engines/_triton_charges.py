@@ -1,7 +1,7 @@
-"""Kernels' functions for what a code is charged for, in one type of row or in all types.
+"""Device functions for the charges of a code, in one type of row or in all types.
 
 The arrays are those of `lane_charges`: constants by type; costs, parents and bonds by type and
-lane. `flags` says which experts are active.
+lane. `flags` marks active experts.
 """
 
 # mypy: allow-untyped-defs, allow-incomplete-defs
@@ -12,9 +12,9 @@ import triton
 import triton.language as tl
 
 ALL_TYPES = tl.constexpr(-1)
-"""Stands for the type of a row that may be of any."""
+"""Stands for all types, if the type of a row is not fixed."""
 FAR = tl.constexpr(45.0)
-"""Nats below the likeliest type at which a type has no say in a cost."""
+"""Nats below the most probable type at which a type is ignored in a cost."""
 
 
 @triton.jit
@@ -49,7 +49,7 @@ def mark_active(codes, n_active, flags, SLOTS: tl.constexpr, LANES: tl.constexpr
 def costs_of(
     codes, n_active, flags, kind, cost, parent, bond, JOINT: tl.constexpr, LANES: tl.constexpr
 ):
-    """What it costs each expert to enter a code, or to stay in it, in rows of this type."""
+    """Cost of each expert to enter a code, or to stay in it, in rows of this type."""
     lane, here = tl.arange(0, LANES), kind * LANES
     costs = tl.load(cost + here + lane)
     if JOINT:
@@ -67,7 +67,7 @@ def values_of(
     codes, n_active, flags, constant, cost, parent, bond,
     JOINT: tl.constexpr, TYPES: tl.constexpr, LANES: tl.constexpr,
 ):  # fmt: skip
-    """What the objective has of a code beyond log P(x | h), in each type."""
+    """The objective of a code without log P(x | h), by type."""
     kinds = tl.arange(0, TYPES)
     value = tl.load(constant + kinds)
     for slot in range(n_active):
@@ -91,9 +91,9 @@ def mixed_costs(
     codes, n_active, flags, out, values, cost, parent, bond,
     TYPES: tl.constexpr, LANES: tl.constexpr,
 ):  # fmt: skip
-    """What it costs each expert to enter a code without `out` (-1: nobody), in rows of all types.
+    """Cost of each expert to enter a code without `out` (-1: none), in rows of all types.
 
-    `values` are those of the whole code. `out` itself costs what it must earn to stay.
+    `values` are those of the whole code. The cost of `out` itself is that of staying.
     """
     lane, kinds = tl.arange(0, LANES), tl.arange(0, TYPES)
     top = tl.max(values, axis=0)
@@ -117,7 +117,7 @@ def current_costs(
     codes, n_active, flags, kind, values, cost, parent, bond,
     JOINT: tl.constexpr, TYPES: tl.constexpr, LANES: tl.constexpr,
 ):  # fmt: skip
-    """Costs beside all experts of a code, in rows of this type or of all types."""
+    """Costs given all experts of a code, in rows of this type or of all types."""
     costs = tl.zeros([LANES], tl.float64)
     if kind >= 0:
         costs += costs_of(codes, n_active, flags, kind, cost, parent, bond, JOINT, LANES)

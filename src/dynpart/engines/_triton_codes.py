@@ -1,4 +1,4 @@
-"""Kernels that turn codes round: from the experts of each row to the rows of each expert."""
+"""Kernels that invert codes: from the experts of each row to the rows of each expert."""
 
 # mypy: allow-untyped-defs, allow-incomplete-defs, disable-error-code="unreachable"
 
@@ -12,9 +12,9 @@ from torch import Tensor
 from dynpart.engines._triton_tables import n_blocks
 
 ROWS = 128
-"""Rows whose codes a program spreads."""
+"""Rows whose codes a program marks."""
 CHUNK = 1024
-"""Rows that a program looks through at a time."""
+"""Rows that a program searches at a time."""
 
 
 @triton.jit
@@ -26,7 +26,7 @@ def spread_kernel(order, active, n_rows, n_slots, stride, ROWS: tl.constexpr):
     while slot < n_slots:
         k = tl.load(order + row * stride + slot, mask=live, other=-1).to(tl.int64)
         tl.store(active + k * n_rows + row, (k >= 0).to(tl.int8), mask=k >= 0)
-        # Codes have no gaps: where all have ended there is nothing left.
+        # Codes have no gaps: when all have ended, the loop ends.
         slot = tl.where(tl.max(k, axis=0) >= 0, slot + 1, n_slots)
 
 

@@ -2,8 +2,8 @@
 
 Rows and their state lie variable by variable, (n_features, n_rows), tables of experts twice: by
 variable for gains, which need all experts of a variable, and by expert for the owners. Every number
-is the sum of its terms in an order that row and experts fix, so a row gets the same code in any
-batch. Terms are float32; no more than 128 of them are added before float64 takes over.
+is the sum of its terms in an order that row and experts determine, so a row gets the same code in
+any batch. Terms are float32; at most 128 of them are added before the sum enters float64.
 """
 
 # mypy: allow-untyped-defs, allow-incomplete-defs, disable-error-code="unreachable"
@@ -51,16 +51,16 @@ PATIENCE = 3
 REFINE_WARPS = 16
 """Warps that refine the code of one row."""
 REFINE_CHUNK = 2048
-"""Variables that they look through together."""
+"""Variables that they process together."""
 REFINE_BYTES = 1 << 29
 """Scratch memory of all programs that refine codes."""
 NARROW = 30
 """Octaves of expertise within which a product of that many factors can be represented."""
 LOG2_E = tl.constexpr(math.log2(math.e))
 LOWEST = tl.constexpr(-1e30)
-"""Stands for the logarithm of nothing."""
+"""Stands for the logarithm of 0."""
 INTERPRETED = tl.constexpr(os.environ.get("TRITON_INTERPRET") == "1")
-"""Whether Triton only pretends to compile, and knows no instruction of a GPU."""
+"""Whether Triton interprets kernels, and supports no GPU instructions."""
 
 
 @triton.jit
@@ -71,7 +71,7 @@ def joined(mixture, other):
 
 @triton.jit
 def exp2(x):
-    """2^x as the GPU's own instruction has it: nothing below its normal range."""
+    """2^x by the GPU's instruction; results below the normal range are 0."""
     if INTERPRETED:
         return tl.exp2(x)
     else:
@@ -82,7 +82,7 @@ def exp2(x):
 
 @triton.jit
 def log2(x):
-    """log2(x) as the GPU's own instruction has it: within 2^-22 of it, for normal numbers."""
+    """log2(x) by the GPU's instruction: exact to 2^-22, for normal numbers."""
     if INTERPRETED:
         return tl.log2(x)
     else:
@@ -93,7 +93,7 @@ def log2(x):
 
 @triton.jit
 def packed(high, low):
-    """Two float32 numbers side by side in 64 bits: they are read together."""
+    """Two float32 numbers in 64 bits, which are read together."""
     high, low = high.to(tl.int32, bitcast=True), low.to(tl.int32, bitcast=True)
     return (high.to(tl.int64) << 32) | (low.to(tl.int64) & 0xFFFFFFFF)
 
@@ -113,7 +113,7 @@ def owners_kernel(
 ):  # fmt: skip
     """State of each row and variable: rank and log-density of the owner, or E and the log2 mixture.
 
-    Experts from `first_slot` on join those that the state knows of already.
+    Experts from `first_slot` on are added to those already in the state.
     """
     i = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     n_members = tl.load(count)
@@ -162,10 +162,11 @@ def owners_kernel(
 def lift(
     d, x, weighted, state, row, lane, n_rows, n_features, n_lanes, GAUSSIAN: tl.constexpr
 ):  # fmt: skip
-    """What one variable brings to the gains under the smoothed rule: a sum and three factors.
+    """Terms of one variable in the gains under the smoothed rule: a summand and three factors.
 
-    With a the log2 of what an expert of level e adds to the mixture M of total expertise E, it is
-    max(a - log2 M, 0) and the log2 of (1 + 2^-|a - log2 M|) E / (E + e).
+    With a the log2 of the term of an expert of level e in the mixture M of total expertise E, the
+    summand is max(a - log2 M, 0), and the factors form the log2 of
+    (1 + 2^-|a - log2 M|) E / (E + e).
     """
     here = d * n_rows + row
     there = d * n_lanes + lane
@@ -189,10 +190,10 @@ def gains_kernel(
     GAUSSIAN: tl.constexpr, SMOOTHED: tl.constexpr, EMPTY: tl.constexpr, TOGETHER: tl.constexpr,
     ROWS: tl.constexpr, LANES: tl.constexpr, SPLIT: tl.constexpr,
 ):  # fmt: skip
-    """Part of every expert's gain that comes from SPLIT variables.
+    """Part of every expert's gain from SPLIT variables.
 
-    An expert alone gains its log-density. Under the smoothed rule, see `lift`: TOGETHER variables
-    share a logarithm.
+    The gain of an expert alone is its log-density. For the smoothed rule see `lift`: TOGETHER
+    variables share a logarithm.
     """
     i = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     lane = tl.program_id(1) * LANES + tl.arange(0, LANES)
@@ -200,11 +201,11 @@ def gains_kernel(
     n_members = tl.load(count)
     if tl.program_id(0) * ROWS >= n_members:
         return
-    # Those beyond the last do as the last one, and are not kept.
+    # Those beyond the last repeat the last one, and are not stored.
     row = tl.load(members + tl.minimum(i, n_members - 1))
     tile = tl.arange(0, ROWS)[:, None] * LANES + tl.arange(0, LANES)[None, :]
-    # Zeros that are read make the compiler give neighbouring experts to a thread, which then
-    # reads four of them at once.
+    # Loading zeros makes the compiler assign neighbouring experts to a thread, which then
+    # loads four of them at once.
     gain = tl.load(zeros + tile)
     begin = split * SPLIT
     end = tl.minimum(begin + SPLIT, n_features)
@@ -258,10 +259,10 @@ def total_kernel(
     step, place, min_active, margin,
     CHOOSE: tl.constexpr, LANES: tl.constexpr,
 ):  # fmt: skip
-    """Add up the parts of a row's gains, in order and in float64; keep them, or choose by them.
+    """Add the parts of a row's gains, in order and in float64; store them, or choose by them.
 
-    The expert that gains most, or is in another place of that order, joins, if it earns its cost
-    or too few are active; `running` says in which rows one did.
+    The expert with the largest gain, or in another place of that order, is activated if the gain
+    exceeds its cost or too few are active; `running` marks rows in which one was.
     """
     if tl.program_id(0) >= tl.load(count):
         return
@@ -401,7 +402,7 @@ class KernelScore:
         return gains
 
     def greedy(self, rule: PursuitRule, place: int = 0) -> Tensor:
-        """Activate the expert that most improves the score until none earns its cost.
+        """Activate the expert that most improves the score while the gain exceeds the cost.
 
         The first expert is the one in this place of the order of gains.
 
@@ -413,9 +414,9 @@ class KernelScore:
         cost = lane_cost(rule, self.tables.n_lanes, device)
         order = torch.full((n_rows, rule.max_active), -1, dtype=torch.int32, device=device)
         running = torch.ones(n_rows, dtype=torch.int8, device=device)
-        # Rows that have stopped are left out of all that follows.
+        # Rows that have stopped are skipped from here on.
         self._members, self._count = self._every.clone(), self._all.clone()
-        # While a recording is made, nothing can be asked: then all steps are gone through.
+        # During a recording no result can be read: then all steps are executed.
         asks = device.type != "cuda" or not torch.cuda.is_current_stream_capturing()
         for step in range(rule.max_active):
             if step > 0:
@@ -431,7 +432,7 @@ class KernelScore:
         return order[:, : step + 1].contiguous()
 
     def can_refine(self) -> bool:
-        """Whether `refined` is for such experts."""
+        """Whether `refined` supports such experts."""
         n_lanes = self.tables.n_lanes
         listable = can_list(self.n_features, self.shape[1])
         return listable and n_lanes == power_of_two(n_lanes)
@@ -473,7 +474,7 @@ class KernelScore:
             x, tables.parameters, tops, n_rows, n_features, n_experts,
             GAUSSIAN=tables.gaussian, ROWS=rows, WIDTH=width,
         )  # fmt: skip
-        # Which variables are agreed on is asked of tables alone; the ranks stand in for it here.
+        # `agreed` is read only with tables; the ranks are a placeholder for it here.
         refine_kernel[(n_programs,)](
             x, gains, *charges, tables.parameters, tables.ranks, tables.ranks,
             tables.parameters_by_variable, tables.ranks_by_variable, tops, *memory.parts, order,

@@ -1,7 +1,7 @@
 """The kernel that refines codes, and what it shares with the pursuit of binary rows.
 
-Variables that change hands are listed in the scratch memory of a row's program, each with the two
-ranks, and read a few at a time with all experts.
+Variables that change their owner are listed in the scratch memory of a row's program, each with the
+two ranks, and read a few at a time with all experts.
 """
 
 # mypy: allow-untyped-defs, allow-incomplete-defs, disable-error-code="unreachable"
@@ -31,9 +31,9 @@ from dynpart.engines._triton_charges import (
 from dynpart.engines._triton_tables import log_density, n_blocks, power_of_two
 
 ENTRY_BITS = 32
-"""A variable that changed hands, its value and two ranks must fit into this."""
+"""Bits for a listed variable, its value and two ranks."""
 REFINE_BLOCK = 2
-"""Listed variables that a warp looks at together: the lists of an exchange are short."""
+"""Listed variables that a warp reads at a time: the lists of an exchange are short."""
 TERMS = tl.constexpr(128)
 """Terms that are added in float32."""
 CHECK = tl.constexpr(0)
@@ -41,23 +41,23 @@ ADD = tl.constexpr(1)
 BACKGROUND_JOINS = tl.constexpr(2)
 BACKGROUND_LEAVES = tl.constexpr(3)
 STOP = tl.constexpr(4)
-"""What the refinement of a row does next."""
+"""Next step of the refinement of a row."""
 SETTLES = tl.constexpr(0)
 AS_ANOTHER_TYPE = tl.constexpr(1)
 FREELY_AGAIN = tl.constexpr(2)
-"""Which search of a row is under way; the last two where rows have types."""
+"""Current search of a row; the last two occur only if rows have types."""
 NEARLY_AS_GOOD = tl.constexpr(NEARLY)
 
 
 def can_list(n_names: int, n_experts: int) -> bool:
-    """Whether so many variables, or values of variables, can be listed with the ranks."""
+    """Whether entries can hold this many variables, or values of variables, and the ranks."""
     return n_names <= 1 << entry_layout(n_experts)["VARIABLE_BITS"]
 
 
 def entry_layout(n_experts: int) -> dict[str, int]:
-    """Bits of an entry for a rank, that of nobody too, and those left for the variable.
+    """Bits of an entry for a rank, including that of no expert, and for the variable.
 
-    Ranks of few experts get as many as those of more: there are fewer kinds of kernels then.
+    Ranks have a minimum number of bits, which reduces the number of kernel variants.
     """
     rank_bits = max(8, n_experts.bit_length())
     return {"VARIABLE_BITS": ENTRY_BITS - 2 * rank_bits, "RANK_BITS": rank_bits}
@@ -65,7 +65,7 @@ def entry_layout(n_experts: int) -> dict[str, int]:
 
 @dataclass(frozen=True, eq=False)
 class Scratch:
-    """Memory of the programs that refine codes, a row each.
+    """Memory of the programs that refine codes, one row per program at a time.
 
     Attributes
     ----------
@@ -73,11 +73,11 @@ class Scratch:
         Owners and heirs of variables.
     entries : Tensor of shape (n_programs, 2, size), uint32
     numbers : Tensor of shape (n_programs, 5, size), float32
-        Two lists of variables, of three and two numbers for each.
+        Two lists of variables, with three and two numbers per entry.
     kept : Tensor of shape (n_programs, n_slots), int32
         A code.
     flags : Tensor of shape (n_programs, n_lanes), int8
-        Which experts are active.
+        Flags of active experts.
     """
 
     holders: Tensor
@@ -90,7 +90,7 @@ class Scratch:
     def of(
         cls, n_programs: int, n_features: int, n_slots: int, n_lanes: int, device: Any
     ) -> Scratch:
-        """For so many programs, with codes of so many slots."""
+        """Scratch for this many programs and slots of codes."""
         size = 8 * n_blocks(n_features, 8)
 
         def new(*shape: int, dtype: torch.dtype) -> Tensor:
@@ -115,10 +115,10 @@ def noted(
     entries, numbers, size, n_listed, listed, was, now, name, before, after, most,
     BOUNDED: tl.constexpr, VARIABLE_BITS: tl.constexpr, RANK_BITS: tl.constexpr,
 ):  # fmt: skip
-    """Note variables that pass from an owner to a better one; returns how many are listed then.
+    """List variables that pass from an owner to a better one; returns the new length of the list.
 
-    BOUNDED: `most`, the largest log-density that any expert gives, is noted too, beyond the first
-    owner's.
+    BOUNDED: `most`, the largest log-density under any expert, minus the first owner's, is stored
+    too.
     """
     place = n_listed + tl.cumsum(listed.to(tl.int32), axis=0) - 1
     entry = (was << (VARIABLE_BITS + RANK_BITS)) | (now << VARIABLE_BITS) | name.to(tl.uint32)
@@ -136,7 +136,7 @@ def change_of_gains(
     FORMULA: tl.constexpr, GAUSSIAN: tl.constexpr, LANES: tl.constexpr, BLOCK: tl.constexpr,
     VARIABLE_BITS: tl.constexpr, RANK_BITS: tl.constexpr,
 ):  # fmt: skip
-    """What the gains of all experts change by as the variables on the list change hands."""
+    """Change of the gains of all experts as the listed variables change their owners."""
     lane, some = tl.arange(0, LANES), tl.arange(0, BLOCK)
     plane = n_features * LANES
     total = tl.zeros([LANES], tl.float64)
@@ -146,7 +146,7 @@ def change_of_gains(
         for start in range(begin, tl.minimum(begin + BLOCK * TERMS, n_listed), BLOCK):
             j = start + some
             listed = j < n_listed
-            # Entries beyond the last are zero: nobody wins such a variable.
+            # Entries beyond the last are zero: no expert ranks above rank 0.
             entry = tl.load(entries + j, mask=listed, other=0)
             before = tl.load(numbers + j, mask=listed, other=0.0)[:, None]
             lead = tl.load(numbers + size + j, mask=listed, other=0.0)[:, None]
@@ -165,7 +165,7 @@ def change_of_gains(
             else:
                 theirs = tl.load(by_variable + (name * LANES)[:, None] + lane[None, :])
             rank = tl.load(ranks_by_variable + here).to(tl.int32)
-            # Who would win it still loses the new owner's lead; who no longer would, all.
+            # Experts above the new owner lose its lead; those in between, their whole gain.
             loss = tl.where(rank < was, before - theirs, 0.0)
             change += tl.where(rank < now, lead, loss)
         total += tl.sum(change, axis=0).to(tl.float64)
@@ -177,7 +177,7 @@ def change_of_gains(
 def sort_out(entries, numbers, chosen, amounts, size, n_listed, enough, CHUNK: tl.constexpr):
     """Copy a list with bounds: first variables with a bound of more than `enough`, then the others.
 
-    Returns how many come first, and the sum of the bounds of the others.
+    Returns the number of the former, and the sum of the bounds of the others.
     """
     part = tl.arange(0, CHUNK)
     n_large = 0
@@ -224,7 +224,7 @@ def opinion(
 
 @triton.jit
 def value_of(mine, d, wanted, FORMULA: tl.constexpr):
-    """The row's values: numbers for a formula, or which of two tables to look into."""
+    """The row's values: numbers for a formula, or indices of one of two tables."""
     value = tl.load(mine + d, mask=wanted, other=0)
     if FORMULA:
         return value.to(tl.float32)
@@ -234,7 +234,7 @@ def value_of(mine, d, wanted, FORMULA: tl.constexpr):
 
 @triton.jit
 def name_of(value, d, n_features, FORMULA: tl.constexpr):
-    """What a variable is listed as: its number, and the value if a table is to be looked into."""
+    """Name of a variable in lists: its index, combined with the value if tables are used."""
     if FORMULA:
         return d
     else:
@@ -269,8 +269,8 @@ def find_holders(
 ):  # fmt: skip
     """Owner and heir of every variable.
 
-    The background expert is one of them, unless it is -1. Nobody is number n_experts; variables on
-    which all experts agree are left to the number after.
+    The background expert is included, unless it is -1. Index n_experts means no expert; variables
+    on which all experts agree have index n_experts + 1.
     """
     part = tl.arange(0, CHUNK)
     tl.debug_barrier()
@@ -293,9 +293,9 @@ def change_holders(
     codes, n_active, background, out, joins, ranks, holders, n_features, n_experts,
     CHUNK: tl.constexpr,
 ):  # fmt: skip
-    """Bring the holders up to date after `out` has left or `joins` has come, -1 for none.
+    """Update owners and heirs after `out` was removed or `joins` was added, -1 for none.
 
-    Only variables that `out` held need a look at all active experts.
+    Only variables of which `out` was owner or heir need a search over all active experts.
     """
     part = tl.arange(0, CHUNK)
     tl.debug_barrier()
@@ -331,7 +331,7 @@ def put_weakest_first(
     FORMULA: tl.constexpr, GAUSSIAN: tl.constexpr, CHUNK: tl.constexpr, SLOTS: tl.constexpr,
     LANES: tl.constexpr,
 ):  # fmt: skip
-    """Move the experts to the front that earn least, in order; `holders` are known."""
+    """Move the experts that add least to the front, in order; `holders` are known."""
     part, slots, lane = tl.arange(0, CHUNK), tl.arange(0, SLOTS), tl.arange(0, LANES)
     code = tl.load(codes + slots, mask=slots < max_active, other=-1)
     plane = n_experts * n_features
@@ -357,7 +357,7 @@ def put_weakest_first(
     place = SLOTS + slots
     for front in range(n_wanted):
         least = tl.min(earned, axis=0)
-        # Of those that earn as little, the first one.
+        # Ties go to the first one.
         weakest = tl.min(tl.where(earned <= least + margin, slots, SLOTS), axis=0)
         place = tl.where(slots == weakest, front, place)
         earned = tl.where(slots == weakest, float("inf"), earned)
@@ -376,26 +376,26 @@ def refine_kernel(
     BLOCK: tl.constexpr, SLOTS: tl.constexpr, JOINT: tl.constexpr, TYPES: tl.constexpr,
     VARIABLE_BITS: tl.constexpr, RANK_BITS: tl.constexpr,
 ):  # fmt: skip
-    """Exchange, drop and add experts of a code until none should be, a row at a time.
+    """Exchange, drop and add experts of a code while this improves it, a row at a time.
 
-    The last expert is the background expert. It joins a greedy code while the weakest third of its
-    experts is looked at, then leaves; if what settles after that is worse than the greedy code,
-    that one settles instead.
+    The last expert is the background expert. It is added to a greedy code while the third of its
+    experts that add least is examined, then removed; if the code that settles after that is worse
+    than the greedy code, the greedy code settles instead.
 
-    Without an expert the variables it owns, and no others, fall to their heirs: the gains of all
-    experts, which are known over the whole code, change by these alone. Log-densities are looked up
-    in tables of both values of a binary variable (`density`, `by_variable`), or computed by the
-    FORMULA of the family from parameters in the same place. `tops` are the largest log-densities of
-    the values of a variable under any expert, by value, or by row and variable with a FORMULA.
-    `gains` holds the gains over the codes; see `Scratch` for the rest.
+    If an expert is removed, only the variables it owns pass to their heirs: the gains of all
+    experts, known for the whole code, change by these alone. Log-densities are read from tables of
+    both values of a binary variable (`density`, `by_variable`), or computed by the FORMULA of the
+    family from parameters in the same place. `tops` are the largest log-densities of the values of
+    a variable under any expert, by value, or by row and variable with a FORMULA. `gains` holds the
+    gains over the codes; see `Scratch` for the rest.
 
-    An expert stays if nobody can replace it. Without it, a variable adds no more to a gain than its
-    top exceeds what the heir thinks; variables where that is little are counted with this bound.
+    An expert stays if no expert can replace it. Without it, a variable adds to a gain at most its
+    top minus the heir's log-density; variables for which this is small are counted with the bound.
 
-    What a code is charged for (`constant` and so on, see `Charges`) is a sum over types of rows.
-    While the background expert is there, it is what the type charges that suits the greedy code
-    best. A code that has settled settles once more as if the row were of the second best type, and
-    then freely, if that type suits it nearly as well as the best.
+    Charges of a code (`constant` and so on, see `Charges`) are a sum over types of rows. While the
+    background expert is active, they are those of the most probable type of the greedy code. A code
+    that has settled settles again under the second most probable type, and then under all types, if
+    that type is nearly as probable as the best.
     """
     program = tl.program_id(0)
     lane, part, slots = tl.arange(0, LANES), tl.arange(0, CHUNK), tl.arange(0, SLOTS)
@@ -553,7 +553,7 @@ def refine_kernel(
                     without = tl.where(lane == out, earns, without)
                     best, k = tl.max(without - alone, axis=0, return_indices=True)
                     if (n_active > min_active) & (best <= margin):
-                        # The last expert moves to the free seat, and is looked at next.
+                        # The last expert moves to the free seat, and is examined next.
                         n_active -= 1
                         last = tl.load(codes + n_active)
                         tl.debug_barrier()

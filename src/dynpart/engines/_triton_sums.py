@@ -1,8 +1,8 @@
-"""Kernels of the sums: first what the active experts say together, then every expert's share.
+"""Kernels of the sums: first the composed opinions, then the sums of every expert.
 
-A row's composition is worked out once and kept for the moment; then a program for every expert,
-stretch of variables and part of its rows adds up in float64, in an order that the codes fix. There
-are no atomics, so sums are the same from run to run.
+A row's composition is computed once and stored temporarily. Then one program per expert, range of
+variables and part of its rows adds in float64, in an order determined by the codes. There are no
+atomics, so sums are the same from run to run.
 """
 
 # mypy: allow-untyped-defs, allow-incomplete-defs, disable-error-code="unreachable"
@@ -27,9 +27,9 @@ WIDTH = 128
 TOGETHER = 8
 """Rows an adding program reads at a time."""
 ROWS_PER_PART = 4096
-"""Rows for which an expert gets another program."""
+"""Number of rows for which an expert has another program."""
 MOST_PARTS = 16
-"""Programs that share the rows of one expert."""
+"""Maximum number of programs that share the rows of one expert."""
 
 
 @triton.jit
@@ -44,13 +44,13 @@ def compose_kernel(
     live = (row < n_rows)[:, None] & (d < n_features)[None, :]
     here = row[:, None] * n_features + d[None, :]
     plane = n_rows * n_features
-    # Opinions are measured from the first active expert's: alone, it leaves no rounding.
+    # Opinions are relative to the first active expert's: if alone, it has no rounding error.
     leader = tl.load(order + row * n_slots, mask=row < n_rows, other=0)[:, None]
     its = leader * n_features + d[None, :]
     base = tl.load(mean + its, mask=live, other=0.0).to(tl.float64)
     total = tl.zeros([ROWS, WIDTH], tl.float64)
     m = tl.zeros([ROWS, WIDTH], tl.float64)
-    # Codes have no gaps, so slots are gone through until those of all these rows have ended.
+    # Codes have no gaps, so the loop over slots ends when those of all these rows have ended.
     slot = 0
     while slot < n_slots:
         k = tl.load(order + row * n_slots + slot, mask=row < n_rows, other=-1)
@@ -160,7 +160,7 @@ def gradient_sums(
     x : Tensor of shape (n_rows, n_features)
         uint8 for binary values, else relative to the centre.
     weight : Tensor of shape (n_rows,) or None
-        How often each row counts.
+        Weights of rows.
     experts : Experts
     level : Tensor of shape (n_experts, n_features)
         Levels of expertise relative to each variable's highest.
@@ -189,7 +189,7 @@ def _sums(
     eta: Any = experts.eta
     mean = variance = level
     if gradient:
-        # Opinions are only compared with each other: rounded alike, they may be rounded.
+        # Only differences of opinions matter, and all are rounded in the same way.
         mean = eta[0].float()
         variance = (eta[1] - eta[0] * eta[0]).float() if gaussian else mean
     n_rows, n_features = x.shape

@@ -1,4 +1,4 @@
-"""What kernels want to know before they start: tables of the experts, costs of the lanes."""
+"""Inputs of kernels: tables of the experts, costs of the lanes."""
 
 # mypy: allow-untyped-defs, allow-incomplete-defs, disable-error-code="unreachable"
 
@@ -29,7 +29,7 @@ TWO_PI = tl.constexpr(2 * math.pi)
 
 
 def n_blocks(n: int, size: int) -> int:
-    """Blocks of this size that hold n; Triton's own function takes as long as a launch."""
+    """Number of blocks of this size for n; Triton's own function takes as long as a launch."""
     return -(-n // size)
 
 
@@ -39,7 +39,7 @@ def power_of_two(n: int) -> int:
 
 
 def rank_type(n_experts: int) -> torch.dtype:
-    """The smallest integers that hold the ranks of so many experts."""
+    """The smallest integer type for ranks of this many experts."""
     return torch.uint8 if n_experts < 256 else torch.int16
 
 
@@ -135,7 +135,7 @@ def binary_tables_kernel(
     level_by_variable, n_features, n_experts,
     SMOOTHED: tl.constexpr, LANES: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
-    """All that the kernels want to know of the experts, for WIDTH variables."""
+    """Tables of the experts, for WIDTH variables."""
     k = tl.arange(0, LANES)[:, None]
     d = (tl.program_id(0) * WIDTH + tl.arange(0, WIDTH))[None, :]
     inside = d < n_features
@@ -175,7 +175,7 @@ class Tables:
     Attributes
     ----------
     parameters : Tensor of shape (3, n_experts, n_features), float32
-        What a log-density is made of: log P(0) and log P(1) - log P(0) for binary variables. For
+        Parameters of log-densities: log P(0) and log P(1) - log P(0) for binary variables. For
         Gaussian ones, whose log-density is c - (s x - s m)^2: s m, s and c.
     ranks : Tensor of shape (n_experts, n_features), uint8 or int16
     levels : Tensor of shape (n_experts, n_features), float32
@@ -233,7 +233,7 @@ class Tables:
 
     @property
     def n_lanes(self) -> int:
-        """Experts with those that fill up the last program."""
+        """Number of experts with the padding of the last program."""
         return self.ranks_by_variable.shape[1]
 
 
@@ -243,7 +243,7 @@ def tables_kernel(
     weighted, n_features, n_experts, n_lanes,
     GAUSSIAN: tl.constexpr, SMOOTHED: tl.constexpr, LANES: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
-    """All that the kernels want to know of LANES experts and WIDTH variables."""
+    """Tables of LANES experts and WIDTH variables."""
     k = (tl.program_id(1) * LANES + tl.arange(0, LANES))[:, None]
     d = (tl.program_id(0) * WIDTH + tl.arange(0, WIDTH))[None, :]
     inside = d < n_features
@@ -268,7 +268,7 @@ def tables_kernel(
     tl.store(parameters + here, first.to(tl.float32), mask=known)
     tl.store(parameters + plane + here, second.to(tl.float32), mask=known)
     tl.store(parameters + 2 * plane + here, third.to(tl.float32), mask=known)
-    # Lanes without an expert stay within range, and are never chosen.
+    # Lanes of the padding stay within range, and are never chosen.
     out = parameters_by_variable + there
     tl.store(ranks_by_variable + there, rank.to(tl.float32), mask=inside)
     tl.store(out, first.to(tl.float32), mask=inside)
@@ -288,10 +288,10 @@ def tables_kernel(
 
 
 def lane_cost(rule: PursuitRule, n_lanes: int, device: Any) -> Tensor:
-    """Costs of all lanes; those that only fill up, and the background's, can never be paid."""
+    """Costs of all lanes, infinite for the padding and the background expert."""
     cost = torch.full((n_lanes,), torch.inf, dtype=torch.float64, device=device)
     payable = rule.cost
-    if rule.one_cost:  # perhaps recorded, when nothing can be brought to the device
+    if rule.one_cost:  # may be recorded, and a recording allows no transfers
         cost[: len(payable)] = float(payable[0])
     else:
         cost[: len(payable)] = torch.as_tensor(payable)
@@ -299,9 +299,9 @@ def lane_cost(rule: PursuitRule, n_lanes: int, device: Any) -> Tensor:
 
 
 def lane_charges(rule: PursuitRule, n_lanes: int, device: Any) -> tuple[Tensor, ...]:
-    """What codes are charged for, as `refine_kernel` reads it: by type and lane.
+    """Charges of codes, as `refine_kernel` reads them: by type and lane.
 
-    There are as many types as a power of two; those that only fill up suit no code.
+    Types are padded to a power of two; padded types have probability 0.
 
     Returns
     -------
@@ -309,7 +309,7 @@ def lane_charges(rule: PursuitRule, n_lanes: int, device: Any) -> tuple[Tensor, 
     cost, parent, bond : Tensor of shape (n_types, n_lanes)
     """
     n_experts = len(rule.cost)
-    if rule.prior is None:  # perhaps recorded, when nothing can be brought to the device
+    if rule.prior is None:  # may be recorded, and a recording allows no transfers
         lanes = lane_cost(rule, n_lanes, device).expand(2, -1).contiguous()
         no_parent = torch.full((2, n_lanes), n_experts, dtype=torch.int32, device=device)
         first = torch.zeros(2, dtype=torch.float64, device=device)
@@ -321,7 +321,7 @@ def lane_charges(rule: PursuitRule, n_lanes: int, device: Any) -> tuple[Tensor, 
     constant = np.full(n_types, -np.inf)
     cost, bond = np.full((n_types, n_lanes), np.inf), np.zeros((n_types, n_lanes))
     parent = np.full((n_types, n_lanes), n_experts, dtype=np.int32)
-    cost[:, :n_experts] = 0.0  # of types that fill up too: no infinity must meet another
+    cost[:, :n_experts] = 0.0  # of padded types too, lest infinities be subtracted
     constant[known[0]], cost[known] = charges.constant, charges.cost[:, :-1]
     parent[known], bond[known] = charges.parent[:, :-1], charges.bond[:, :-1]
     parts = (constant, cost, parent, bond)

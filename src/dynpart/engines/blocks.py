@@ -1,7 +1,6 @@
 """Rows in blocks: another engine, block after block, whose sums are added in a tree of fixed shape.
 
-Knows the engine contract and how to read blocks again and again; where blocks come from is the
-business of :mod:`dynpart.sources`.
+Uses the engine contract and reads blocks repeatedly; the blocks come from :mod:`dynpart.sources`.
 """
 
 from __future__ import annotations
@@ -36,9 +35,9 @@ from dynpart.families import ColumnMoments, Family, column_moments
 from dynpart.rows import Rows
 
 FAN_IN = 16
-"""Parts added at a time on the way up the tree."""
+"""Parts per node of the tree."""
 POOL_BYTES = 1 << 28
-"""Memory for rows to draw from, where a source can only be read from end to end."""
+"""Memory of the pool from which rows are drawn, if a source can only be read sequentially."""
 
 
 Prepare = Callable[[Any, int], Rows]
@@ -46,7 +45,7 @@ Prepare = Callable[[Any, int], Rows]
 
 
 class Addable(Protocol):
-    """Anything with a plus: sums, summaries, moments."""
+    """A type with ``+``: sums, summaries, moments."""
 
     def __add__(self, other: Any, /) -> Any: ...
 
@@ -94,13 +93,13 @@ def tree_sum(parts: Iterable[T]) -> T:
 
 @dataclass(frozen=True, eq=False)
 class BlockRows:
-    """A table read block by block, as often as asked and each time the same.
+    """A table read block by block, any number of times with the same result.
 
     Attributes
     ----------
     source : iterable
         Yields the blocks, in the same order every time. If it is a sequence, single blocks are
-        read by index where that saves reading the others.
+        read by index if that avoids reading the others.
     prepare : callable
         Turns what the source yields, and its index, into rows of numbers.
     sizes : ndarray of shape (n_blocks,)
@@ -134,8 +133,7 @@ class BlockRows:
         source : iterable
         prepare : callable
         first_look : callable, optional
-            Does for this reading what `prepare` does for later ones, and raises if a block will not
-            do.
+            Replaces `prepare` in this first pass, and raises if a block is invalid.
 
         Returns
         -------
@@ -204,9 +202,9 @@ class BlockRows:
     def draw(self, indices: NDArray[np.intp]) -> Rows:
         """The rows with these ascending indices, or their neighbours in the pool.
 
-        A source that can only be read from end to end is not read again for every handful of rows:
-        as many evenly spaced rows as fit in :data:`POOL_BYTES` stand for all the others. Where all
-        rows fit, these are the rows requested.
+        A source that can only be read sequentially is not read again for every few rows: as many
+        evenly spaced rows as fit in :data:`POOL_BYTES` represent all the others. If all rows fit,
+        these are the rows requested.
         """
         if self.by_index:
             return self.rows_at(indices)
@@ -214,7 +212,7 @@ class BlockRows:
 
     @property
     def by_index(self) -> bool:
-        """Whether single rows can be had without reading all others."""
+        """Whether single rows can be read without all others."""
         return getattr(self.source, "by_index", isinstance(self.source, Sequence))
 
     @cached_property
@@ -226,7 +224,7 @@ class BlockRows:
 
 
 AnyRows = BlockRows | Rows
-"""What a :class:`BlocksEngine` works on: blocks, or rows drawn from them."""
+"""Rows of a :class:`BlocksEngine`: blocks, or rows drawn from them."""
 
 
 def _mark(block: Rows) -> int:
@@ -278,12 +276,12 @@ class BlockCodes:
         return None if weights[0] is None else namespace(weights[0]).concatenate(weights)
 
     def summary(self, n_experts: int) -> CodeSummary:
-        """What the learner needs to know of all codes."""
+        """Summary of all codes for the learner."""
         return tree_sum(codes.summary(n_experts) for codes in self.parts)
 
 
 def trimmed(codes: Any) -> Any:
-    """The same codes without the columns that no row uses: what is kept should be small."""
+    """The same codes without the columns that no row uses, to save memory."""
     if not isinstance(codes, Codes):  # on a device they are
         return codes
     n_steps = int(codes.n_active.max(initial=0))
@@ -291,7 +289,7 @@ def trimmed(codes: Any) -> Any:
 
 
 class BlocksEngine:
-    """Maps another engine over blocks of rows and adds up.
+    """Maps another engine over blocks of rows and adds the results.
 
     Holds one block at a time, and the codes of all rows. Rows that :meth:`take` draws are in
     memory, and the other engine works on them directly.
@@ -323,7 +321,7 @@ class BlocksEngine:
     def expected_kernels(
         self, rows: Any, experts: Experts, rules: Sequence[PursuitRule]
     ) -> list[Kernel]:
-        """None: a table in blocks takes longer than they do."""
+        """No kernels: a pass over the blocks takes longer than compilation."""
         return []
 
     def hold(self, rows: AnyRows) -> AnyRows:
@@ -331,11 +329,11 @@ class BlocksEngine:
         return rows
 
     def place(self, moments: ColumnMoments) -> ColumnMoments:
-        """The moments as the other engine wants them."""
+        """The moments in the form of the other engine."""
         return self.inner.place(moments)
 
     def repeated(self, fold: Fold, n_rows: int, experts: Experts, rule: PursuitRule) -> Fold:
-        """The function as the other engine, which works on the batches, wants it."""
+        """The function as optimised by the other engine, which processes the batches."""
         return self.inner.repeated(fold, n_rows, experts, rule)
 
     def take(self, rows: AnyRows, indices: NDArray[np.intp]) -> Any:

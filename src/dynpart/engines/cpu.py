@@ -1,7 +1,7 @@
 """The CPU engine: the reference engine's three operations as compiled kernels on all cores.
 
-Rows are cut into chunks, chunks into tasks, and tasks run in threads that hold no lock. No result
-depends on the cut: see the kernels beside this module.
+Rows are split into chunks, chunks into tasks, and tasks run in threads that hold no lock. No result
+depends on the split; the modules of the kernels explain why.
 """
 
 from __future__ import annotations
@@ -60,28 +60,28 @@ from dynpart.rows import Rows
 from dynpart.threads import Threads, allowed_threads
 
 CHUNK_VALUES = 1 << 26
-"""Values of uint8 rows worked on at a time."""
+"""Values of uint8 rows processed at a time."""
 CHUNK_WIDENED = 1 << 21
-"""Values worked on at a time where rows are converted first."""
+"""Values processed at a time if rows are converted first."""
 PREPARED_VALUES = 1 << 15
-"""Values converted at a time, which stay in the cache meanwhile."""
+"""Values converted at a time, so that they stay in the cache."""
 GROUP_TERMS = 1 << 25
-"""The same for rows that share a first expert, and one table of gains over it."""
+"""Terms (rows x experts x variables) per task of rows with the same first expert."""
 TABLE_BYTES = 1 << 25
-"""Memory a thread may fill with log-densities, if one row does not need more."""
+"""Memory per thread for log-densities, in bytes, unless one row needs more."""
 IMPOSSIBLE = 1e30
-"""Log-partition of the experts that fill up a vector: their densities are never the largest."""
+"""Log-partition of the padding of vectors, whose densities are then never the largest."""
 MOST_LEVEL_TERMS = 1 << 26
-"""Terms (levels x experts x variables) of a table that all rows share."""
+"""Maximum number of terms (levels x experts x variables) of a table for all rows."""
 SUM_ROWS = 1 << 13
 """Rows per block of sums; the blocks' sums are added in order."""
 PULLED_ROWS = 256
-"""Rows per call of the family's `pull`, whose composition is kept in memory."""
+"""Rows per call of the family's `pull`; their composition is in memory."""
 SUM_BYTES = 1 << 26
-"""Memory for the sums of blocks, if one block does not need more."""
+"""Memory for the sums of blocks, in bytes, unless one block needs more."""
 
 Run = Callable[..., None]
-"""Threads and rows; orders and log-likelihoods to be filled in; how kernels are called."""
+"""Calls kernels: (threads, rows, orders, log-likelihoods), with the last two filled in."""
 
 
 def _call(kernel: Callable, *arguments: Any) -> None:
@@ -110,7 +110,7 @@ class CpuEngine(NumpyEngine):
         self._threads = Threads(self.n_threads)
 
     def __reduce__(self) -> tuple:
-        return CpuEngine, (self.n_threads,)  # threads stay where they are
+        return CpuEngine, (self.n_threads,)  # threads are not pickled
 
     def pursue(
         self, rows: Rows, experts: Experts, rule: PursuitRule, background: Experts | None = None
@@ -143,7 +143,7 @@ class CpuEngine(NumpyEngine):
     ) -> list[Kernel]:
         """The kernels of these pursuits, for :func:`dynpart.ahead.expecting`; nothing is run."""
         if self.n_threads == 1:
-            return []  # more than one processor is not ours to use
+            return []  # only one processor may be used
         rows, experts = without_shift(rows[:1], experts)
         x, dtype = _prepared(rows, experts, self._threads), _order_type(experts)
         found: list[Kernel] = []
@@ -216,7 +216,7 @@ class CpuEngine(NumpyEngine):
     def _amplitude_sums(
         self, rows: Rows, experts: Experts, codes: Codes, *, gradients: bool
     ) -> NDArray[np.float64]:
-        """Sums of experts with gains and offsets: first these, row by row, then the sums."""
+        """Sums of experts with gains and offsets, which are computed first, row by row."""
         experts.check_shapes(rows, members=codes.members)
         amplitude, prior, model = _amplitude_tables(experts)
         n_features = rows.shape[1]
@@ -255,7 +255,7 @@ class CpuEngine(NumpyEngine):
         tile: NDArray,
         n_sums: int,
     ) -> NDArray[np.float64]:
-        """Add up `n_sums` sums per expert and variable, shape (n_sums, n_experts, n_features)."""
+        """Compute `n_sums` sums per expert and variable, shape (n_sums, n_experts, n_features)."""
         experts.check_shapes(rows, members=codes.members)
         n_experts, n_features = experts.log2_expertise.shape
         if codes.members.max(initial=-1) >= n_experts:
@@ -291,14 +291,14 @@ class CpuEngine(NumpyEngine):
 
 
 class ThreadTables(threading.local):
-    """Tables a thread fills again and again: fresh memory costs as much as what is done with it."""
+    """Tables that a thread reuses: allocation would cost as much time as the computation."""
 
     def __init__(self, n_tables: int, size: int) -> None:
         self.tables = np.empty((n_tables, size), dtype=np.float32)
 
 
 def _order_type(experts: Experts) -> type:
-    """The type in which codes name experts."""
+    """The integer type of codes."""
     return np.int16 if experts.n_experts < np.iinfo(np.int16).max else np.int32
 
 
@@ -309,7 +309,7 @@ def _is_discrete(experts: Experts) -> bool:
 
 
 def _missing(experts: Experts) -> Any:
-    """The least value, as kernels read it, that stands for what was not observed."""
+    """The lowest value, as kernels read it, that means missing."""
     n_levels = experts.family.n_levels or 0
     return level_type(experts.family)(n_levels) if _is_discrete(experts) else np.inf
 
@@ -346,13 +346,13 @@ def _writeable(array: NDArray) -> NDArray:
 def _expertise_tiles(experts: Experts, others: list[NDArray], fill: list[float]) -> NDArray:
     """Levels of expertise and `others` as the sums read them, tile by tile of variables."""
     log2_levels = relative_levels(experts.log2_expertise)
-    # The composed variance is a difference of moments: float32 would lose it.
+    # The composed variance is a difference of moments: float32 would cancel.
     dtype = working_precision(log2_levels) if _is_discrete(experts) else np.float64
     return tiles([np.exp2(log2_levels), *others], [1.0, *fill], dtype)
 
 
 def _general_gradients(experts: Experts) -> Callable:
-    """The gradient kernel of a family that no kernel knows: the family itself is asked."""
+    """Gradients for a family without a kernel of its own, by the family's `pull`."""
     eta = experts.eta
     n_statistics, _, n_features = eta.shape
     families = [experts.family]
@@ -469,7 +469,7 @@ KernelRule = tuple[int, int, float, NDArray[np.float64], int, bool, int, KernelC
 
 
 def _kernel_rule(rule: PursuitRule, n_experts: int) -> KernelRule:
-    """The rule as kernels read it, for experts among whom there may be a background expert."""
+    """The rule as kernels read it, for experts that may include a background expert."""
     n_payable = len(rule.cost)
     cost = np.full(n_experts, np.inf)
     cost[:n_payable] = rule.cost
@@ -527,7 +527,7 @@ def _discrete_pursuit(experts: Experts, rule: PursuitRule, *, complete: bool) ->
 
         threads.map_rows(begin, n_rows, n_terms // 8)
         if rule.smoothed:
-            # Rows of a task read the experts together.
+            # Rows of a task share the reads of the experts.
             fewest = _cpu_smoothed.BLOCK
             threads.map_rows(smoothed, n_rows, n_terms * rule.max_active, fewest)
             return

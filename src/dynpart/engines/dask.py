@@ -1,8 +1,8 @@
 """Rows on a cluster: another engine, mapped over the row chunks of a Dask array.
 
-Chunks and codes stay on the workers; experts travel out once an update, sums come back through a
-tree of additions whose shape depends on the number of chunks alone. Every task is a function of
-its arguments and has a key, so what a lost worker held is computed again, and is the same.
+Chunks and codes stay on the workers. Experts are sent once per update, and sums return through a
+tree of additions whose shape depends only on the number of chunks. Every task is a pure function
+with a key, so results of a lost worker are recomputed identically.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 
 def cluster_client() -> Client:
-    """The Dask client in charge, or an error that says how to start one."""
+    """The current Dask client; without one, raises an error that explains how to start it."""
     try:
         from distributed import get_client
     except ImportError as error:
@@ -78,7 +78,7 @@ def on_one_thread(engine: Engine) -> Engine:
 def lazily(
     X: DaskArray, task: Callable[[NDArray], NDArray], dtype: Any, n_columns: int | None = None
 ) -> DaskArray:
-    """A Dask array of what `task` makes of each chunk, computed when requested.
+    """A Dask array of the results of `task` for each chunk, computed when requested.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ class DaskRows:
     weight : ndarray of shape (n_rows,) or None
         Weights of all rows.
     n_empty : int
-        Rows that were left out since nothing in them was observed.
+        Number of rows left out because all their values are missing.
     """
 
     blocks: list[Future]
@@ -151,14 +151,14 @@ class DaskCodes:
         return self._here.weight
 
     def summary(self, n_experts: int) -> CodeSummary:
-        """What the learner needs to know of all codes."""
+        """Summary of all codes for the learner."""
         return self.engine.sum_over("summary", partial(_summary, n_experts), self.parts)
 
 
 class DaskEngine(NumpyEngine):
-    """Maps another engine over the blocks of a Dask array and adds up.
+    """Maps another engine over the blocks of a Dask array and adds the results.
 
-    Rows that :meth:`take` draws are an array in the driver's memory, worked on there.
+    Rows that :meth:`take` draws are an array in the driver's memory, processed there.
 
     Parameters
     ----------
@@ -310,14 +310,14 @@ class DaskEngine(NumpyEngine):
         return self.sum_over(name, of_block, rows.blocks, shared, codes.parts)
 
     def _share(self, experts: Experts) -> Future:
-        """The experts as a task of their own: sent once, passed on from worker to worker.
+        """The experts as a task of their own: sent once, then copied between workers.
 
-        Unlike scattered data a task can be run again, should all workers that hold it be lost.
+        Unlike scattered data, a task can be run again if all workers that hold it are lost.
         """
         import dask
 
         if self._sent is None or self._sent[0] is not experts:
-            light = replace(experts)  # without what the driver has cached on it
+            light = replace(experts)  # without cached properties of the driver
             with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1GB"}):
                 future = self.client.submit(_identity, light, key=_keys("experts", 1)[0])
             self._sent = experts, future
@@ -345,21 +345,21 @@ class DaskEngine(NumpyEngine):
             for future in list(self._made):
                 future.release()
             if self.client.status == "running":
-                # It lets go in a thread of its own: wait, lest the keys be requested before.
+                # Keys are released in another thread: wait, lest they be requested before.
                 self.client.sync(_nothing)
             raise
 
     def _retry_kept(self, X: DaskArray) -> None:
-        """Compute chunks once more that failed when their owner asked the cluster to keep them."""
+        """Retry chunks of a persisted array that have failed."""
         from distributed import futures_of
 
         failed = [future for future in futures_of(X) if future.status == "error"]
         if failed:
-            with suppress(KeyError):  # the task that failed first is nobody's future
+            with suppress(KeyError):  # the task that failed first may have no future
                 self.client.retry(failed)
 
     def sum_over(self, name: str, task: Callable[..., T], *arguments: Any) -> T:
-        """The sum of what :meth:`map` would give, added in the tree of ``blocks.tree_sum``."""
+        """The sum of the results of :meth:`map`, added in the tree of ``blocks.tree_sum``."""
         parts = self.map(name, task, *arguments)
         while len(parts) > 1:
             groups = [parts[i : i + FAN_IN] for i in range(0, len(parts), FAN_IN)]
@@ -381,7 +381,7 @@ def _keys(name: str, n: int) -> list[tuple[str, int]]:
     return [(run, index) for index in range(n)]
 
 
-# What workers run. Functions at the top of a module travel as a name.
+# Tasks of workers. Functions at module level are pickled by name.
 
 
 def _identity(value: T) -> T:

@@ -40,7 +40,7 @@ Array = NDArray[np.float64]
 
 
 class ReferenceEngine(NumpyEngine):
-    """Plain NumPy, block by block of rows; every row is worked on its own."""
+    """Plain NumPy, block by block of rows; every row is processed separately."""
 
     name = "reference"
 
@@ -116,7 +116,7 @@ class ReferenceEngine(NumpyEngine):
 
 
 def _amplitudes() -> Any:
-    """What is done for experts with gains and offsets; it builds on this module."""
+    """The module for experts with gains and offsets, which imports this one."""
     from dynpart.engines import reference_amplitudes
 
     return reference_amplitudes
@@ -127,19 +127,19 @@ def _blocks(rows: Rows, experts: Experts) -> Iterator[slice]:
 
 
 def weights_of(rows: Rows) -> Array:
-    """How often each row counts."""
+    """Weights of rows."""
     return np.ones(len(rows)) if rows.weight is None else rows.weight
 
 
 def weighted_sum(weight: Array, terms: Array) -> Array:
-    """Sum over rows, each as often as it weighs."""
+    """Weighted sum over rows."""
     return np.tensordot(weight, terms, axes=1)
 
 
 def _shared_out(
     rows: Rows, experts: Experts, codes: Codes
 ) -> tuple[Array, Array, NDArray[np.bool_]]:
-    """Responsibilities, T(x) with 0 for what was not observed, and what was observed."""
+    """Responsibilities, T(x) with 0 for missing values, and flags of observed values."""
     T = experts.family.statistics(rows.values)
     observed = is_observed(T[0])
     r = responsibilities(experts.log2_expertise, codes.active(experts.n_experts))
@@ -211,7 +211,7 @@ class HardScore:
         return np.where(wins, self.density - self.owner_density[:, None], 0.0).sum(axis=2)
 
     def activate(self, rows: NDArray[np.intp], chosen: NDArray[np.intp]) -> None:
-        """Let expert `chosen[i]` take over the variables it wins in row `rows[i]`."""
+        """Assign to expert `chosen[i]` the variables on which it ranks best in row `rows[i]`."""
         wins = self.ranks[chosen] < self.owner_rank[rows]
         self.owner_rank[rows] = np.where(wins, self.ranks[chosen], self.owner_rank[rows])
         self.owner_density[rows] = np.where(
@@ -249,7 +249,7 @@ class _SmoothedScore:
 def greedy_pursuit(
     score: HardScore | _SmoothedScore, rule: PursuitRule, place: int = 0
 ) -> NDArray[np.int32]:
-    """Activate the expert that most improves the score until none earns its cost.
+    """Activate the expert that most improves the score while the gain exceeds the cost.
 
     The first expert is always activated: the best one, or the one in another `place` of the order.
     Among equal gains the lowest index is taken.
@@ -284,9 +284,9 @@ def refined(
     The first expert of a greedy code is chosen for the whole row and is often wrong, and often no
     single change corrects it. So a background expert without a cost is added: it owns the variables
     for which the code's experts have little expertise, and the third of the experts with the
-    smallest contribution are replaced by better ones, as if the row were of the type that suits the
-    greedy code best. Then the background expert is removed, and the code settles. If the result is
-    worse than the greedy code, the greedy code settles instead.
+    smallest contribution are replaced by better ones, under the most probable type of the greedy
+    code. Then the background expert is removed, and the code settles. If the result is worse than
+    the greedy code, the greedy code settles instead.
 
     Parameters
     ----------
@@ -318,11 +318,11 @@ def refined(
 
 
 def tried_as_another_type(code: list[int], score: RowScore, rule: PursuitRule) -> list[int]:
-    """The code, or a better one that is found if the row is taken to be of another type.
+    """The code, or a better one found by assuming another type of row.
 
     No single change leads from the codes of one type to those of another. So if the second best
-    type suits the code nearly as well as the best, the code settles as if the row were of that
-    type, and then freely; the better one is kept.
+    type is nearly as probable as the best, the code settles under that type, and then under all
+    types; the better code is kept.
     """
     values, best = score.charges.of_types(np.array([code]))[0], score.best_type(code)
     nearly, values[best] = values[best] - NEARLY, -np.inf
@@ -339,10 +339,10 @@ def tried_as_another_type(code: list[int], score: RowScore, rule: PursuitRule) -
 def _begin_alone(
     order: NDArray[np.integer], density: Array, guided: Experts, rule: PursuitRule
 ) -> None:
-    """Replace codes, in place, to which the best single expert of the row is to be preferred.
+    """Replace codes, in place, that are worse than the best single expert of the row.
 
-    A type of row may want other experts than the likelihood of a whole code does. Such a row is
-    searched once more from the expert that is worth most alone. Parameters are those of `refined`.
+    A type of row may favour other experts than the likelihood of a whole code. Such a row is
+    searched again from the best single expert. Parameters are those of `refined`.
     """
     alone = density[:, :-1].sum(axis=2) + rule.charges.of_experts_alone()
     for row, begin in enumerate(alone.argmax(axis=1)):
@@ -357,7 +357,7 @@ def _begin_alone(
 
 
 class RowScore:
-    """What codes of one row are worth, and what each further expert would gain."""
+    """Values of codes of one row, and gains of further experts."""
 
     def __init__(self, density: Array, guided: Experts, charges: Charges) -> None:
         self.density, self.ranks = density, guided.ranks
@@ -366,7 +366,7 @@ class RowScore:
         self.everything = np.arange(density.shape[1])
 
     def gains(self, code: list[int], type_: int | None = None) -> Array:
-        """Gain of each expert beyond its cost, if these are active in a row of any or this type."""
+        """Gain minus cost of each expert, if these are active, in all types of row or this one."""
         rank, owned = len(self.density), np.zeros(len(self.everything))
         if code:
             owner = np.array(code)[self.ranks[code].argmin(axis=0)]
@@ -376,18 +376,18 @@ class RowScore:
         return gains - self.costs(code, type_)
 
     def costs(self, code: list[int], type_: int | None) -> Array:
-        """Costs of the experts beside these; a background expert can never pay."""
+        """Costs of the experts given these, infinite for a background expert."""
         order = np.array([code], dtype=np.int64)
         by_type = type_ is not None
         costs = self.charges.costs_in(order, [type_]) if by_type else self.charges.costs(order)
         return np.pad(costs[0], (0, len(self.density) - costs.shape[1]), constant_values=np.inf)
 
     def best_type(self, code: list[int]) -> int:
-        """The type of row that suits a code best."""
+        """The most probable type of row of a code."""
         return int(self.charges.of_types(np.array([code]))[0].argmax())
 
     def worth(self, code: list[int]) -> float:
-        """Log-likelihood of a code and what it is charged for."""
+        """Log-likelihood of a code minus its charges."""
         return self.explained(code) + float(self.charges.of_codes(np.array([code]))[0])
 
     def explained(self, code: list[int]) -> float:
@@ -397,9 +397,9 @@ class RowScore:
 
 
 def weakest_first(code: list[int], type_: int, score: RowScore) -> list[int]:
-    """The experts of a code with those at the front that earn least beside the background expert.
+    """The experts of a code, those first that add least, given the background expert.
 
-    Only the third that is to be looked at is put in order.
+    Only the third that is re-examined is sorted.
     """
     guide = [score.background]
     earned = [
@@ -427,10 +427,10 @@ def settled(
 ) -> list[int]:
     """Exchange, drop and add experts of one row until nothing improves, or no look is left.
 
-    Experts are looked at in turn. One that earns no more than its cost is dropped (if enough others
-    are active); else the best other expert takes its place if that is better. When all of them may
-    stay, the best further expert is added, if it earns its cost and a place is free; then all are
-    looked at again. Costs are those of rows of all types, or of one.
+    Experts are examined in turn, one per look. One that adds no more than its cost is dropped (if
+    enough others are active); else the best other expert replaces it if that is better. When all of
+    them stay, the best further expert is added, if its gain exceeds its cost and a place is free;
+    then all are examined again. Costs are those of rows of all types, or of one.
     """
     code = list(code)
     guide = [score.background] if with_background else []
@@ -453,13 +453,13 @@ def settled(
         gains[others] = -np.inf
         best = int(gains.argmax())
         if len(code) > rule.min_active and gains[best] <= MARGIN:
-            # The last expert moves to the free seat, and is the next to be looked at.
+            # The last expert moves to the free seat, and is examined next.
             code[seat] = code[-1]
             code.pop()
             n_unchanged = 0
         elif gains[best] > kept + MARGIN:
             code[seat] = best
-            n_unchanged = 1  # nobody fits this seat better
+            n_unchanged = 1  # no expert is better in this seat
             seat += 1
         else:
             n_unchanged += 1
@@ -467,7 +467,7 @@ def settled(
 
 
 def _prune(order: NDArray[np.integer], density: Array, experts: Experts, rule: PursuitRule) -> None:
-    """Drop each expert that earns no more than its cost, in turn and in place."""
+    """Drop each expert that adds no more than its cost, in turn and in place."""
     charges = rule.charges
     for row in range(len(order)):
         for step in range(order.shape[1]):

@@ -33,9 +33,9 @@ from dynpart.rows import Rows
 
 
 class AmplitudeScore(RowScore):
-    """What codes of one row are worth if every active expert has its own gain and offset.
+    """Values of codes of one row if every active expert has its own gain and offset.
 
-    Whoever joins takes variables away from others, whose gains and offsets then change, too.
+    A new expert takes variables from others, whose gains and offsets then change too.
     """
 
     def __init__(self, density: Array, experts: Experts, charges: Charges, x: Array) -> None:
@@ -47,7 +47,7 @@ class AmplitudeScore(RowScore):
         self.x = np.where(self.observed, x, 0.0)
 
     def explained(self, code: list[int]) -> float:
-        """Log-likelihood of a code, costs aside."""
+        """Log-likelihood of a code, without costs."""
         if not code:
             return 0.0
         owner = np.array(code)[self.ranks[code].argmin(axis=0)]
@@ -58,7 +58,7 @@ class AmplitudeScore(RowScore):
         return float(total)
 
     def gains(self, code: list[int], type_: int | None = None) -> Array:
-        """Gain of each expert beyond its cost, if these are active in a row of any or this type."""
+        """Gain minus cost of each expert, if these are active, in all types of row or this one."""
         before = self.explained(code)
         found = [
             0.0 if k in code else self.explained([*code, k]) - before
@@ -68,7 +68,7 @@ class AmplitudeScore(RowScore):
 
 
 def greedy_code(score: AmplitudeScore, rule: PursuitRule, place: int = 0) -> list[int]:
-    """Activate the expert that most improves the score until none earns its cost."""
+    """Activate the expert that most improves the score while the gain exceeds the cost."""
     code: list[int] = []
     everybody = range(len(rule.cost))
     while len(code) < rule.max_active:
@@ -96,7 +96,7 @@ def refined_code(code: list[int], score: AmplitudeScore, rule: PursuitRule) -> l
 
 
 def begun_alone(code: list[int], score: AmplitudeScore, rule: PursuitRule) -> list[int]:
-    """The code, or a better one that is found from the expert that is worth most alone."""
+    """The code, or a better one found by starting from the best single expert."""
     charged = rule.charges.of_experts_alone()
     alone = np.array([score.explained([k]) for k in range(len(charged))]) + charged
     worth = score.worth(code)
@@ -107,7 +107,7 @@ def begun_alone(code: list[int], score: AmplitudeScore, rule: PursuitRule) -> li
 
 
 def pruned_code(code: list[int], score: AmplitudeScore, rule: PursuitRule) -> list[int]:
-    """Drop each expert that earns no more than its cost, in turn, if enough others are active."""
+    """Drop each expert that adds no more than its cost, in turn, if enough others are active."""
     for k in list(code):
         others = [other for other in code if other != k]
         gains = score.gains(others) if others else None
@@ -152,7 +152,7 @@ def row_scores(rows: Rows, experts: Experts, charges: Charges) -> Iterator[Ampli
 def shared_out(
     rows: Rows, experts: Experts, codes: Codes
 ) -> tuple[Array, Array, NDArray[np.bool_], Array, Array]:
-    """Responsibilities, T(x), what was observed, gains beyond 1 and offsets."""
+    """Responsibilities, T(x), flags of observed values, gains minus 1 and offsets."""
     assert experts.amplitude is not None
     T = experts.family.statistics(rows.values)
     observed = is_observed(T[0])
@@ -166,7 +166,7 @@ def shared_out(
 
 
 def gradient_terms(rows: Rows, experts: Experts, codes: Codes) -> Array:
-    """Sums of g and g^2, where every active expert says what it says in this row."""
+    """Sums of g and g^2, with opinions transformed by gains and offsets of the row."""
     assert experts.amplitude is not None
     r, T, observed, gain, offset = shared_out(rows, experts, codes)
     mean, second = experts.eta
@@ -181,10 +181,10 @@ def gradient_terms(rows: Rows, experts: Experts, codes: Codes) -> Array:
 
 
 def responsibility_terms(rows: Rows, experts: Experts, codes: Codes) -> Array:
-    """Sums of r and r T(x) of rows brought back to each expert's own scale.
+    """Sums of r and r T(x) of rows transformed to each expert's scale.
 
-    A value x = a m + c, with gain a, was heard as (x - c) / a, and as a measurement of m that is a
-    times as loud it counts a^2 times.
+    A value x = a m + c, with gain a, is transformed to (x - c) / a. As a measurement of m it has
+    weight a^2, because its noise is divided by a.
     """
     assert experts.amplitude is not None
     r, T, observed, gain, offset = shared_out(rows, experts, codes)

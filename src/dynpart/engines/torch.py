@@ -1,6 +1,6 @@
-"""The torch engine: the same three operations on tensors, on a GPU by kernels of our own.
+"""The torch engine: the same three operations on tensors, on a GPU by Triton kernels.
 
-Rows on the device are worked on where they are; NumPy rows are streamed to it in chunks. Results
+Rows on the device are processed there; NumPy rows are streamed to it in chunks. Results
 stay on the device, and learning continues there.
 """
 
@@ -58,25 +58,25 @@ from dynpart.families import ColumnMoments
 from dynpart.rows import Rows
 
 WORK_SHARE = 1 / 16
-"""Share of a GPU's memory that may be filled while working on a chunk of rows."""
+"""Share of a GPU's memory that a chunk of rows and its intermediate arrays may use."""
 CPU_BYTES = 1 << 28
 """The same for a CPU, in bytes."""
 HELD_SHARE = 0.5
 """NumPy rows that take up less than this share of the GPU's free memory are moved as a whole."""
 MOST_VALUES = (1 << 31) - 1
-"""Kernels count values in 32 bits."""
+"""Maximum number of values, which kernels count in 32 bits."""
 WIDEST_TABLE = 4096
-"""More than the experts of a row that kernels keep side by side."""
+"""Bound on the number of experts in the arrays of kernels, per row."""
 RANGE = 100
 """Octaves of expertise that kernels can represent."""
 MOST_STEPS = 24
-"""Steps of a pursuit up to which it is recorded: a recording goes through all of them."""
+"""Maximum number of steps of a recorded pursuit: a recording executes all of them."""
 MANY_SLOTS = 1 << 24
-"""Slots of codes among which it pays to look for those that no row uses."""
+"""Minimum number of slots of codes at which unused ones are removed."""
 
 
 class TorchEngine:
-    """Tensors on one device: kernels of our own on a GPU, plain torch elsewhere.
+    """Tensors on one device: Triton kernels on a GPU, plain torch elsewhere.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ class TorchEngine:
     def expected_kernels(
         self, rows: Any, experts: Experts, rules: Sequence[PursuitRule]
     ) -> list[Kernel]:
-        """None: they are of another compiler."""
+        """No kernels: those of this engine are not compiled by Numba."""
         return []
 
     def hold(self, rows: Rows) -> Rows:
@@ -124,7 +124,7 @@ class TorchEngine:
         return self._moved(rows)
 
     def repeated(self, fold: Fold, n_rows: int, experts: Experts, rule: PursuitRule) -> Fold:
-        """On a GPU, and where kernels decide all on their own: recorded once, then replayed."""
+        """The function, on a GPU recorded and replayed if kernels make all its decisions."""
         known_to_suit = 2 * experts.log2_bound < RANGE and self._use_kernels(experts)
         if self.device.type != "cuda" or not known_to_suit:
             return fold
@@ -165,7 +165,7 @@ class TorchEngine:
         self, rows: Rows, here: Experts, rule: PursuitRule, background: Experts | None
     ) -> TorchCodes:
         told = here
-        if here.family.is_normal:  # what earlier values say is taken from each part of the rows
+        if here.family.is_normal:  # offsets are subtracted from each part of the rows
             here = replace(here, autoregression=None)
         kernels, n_experts = self._use_kernels(here, rows), here.n_experts
         if background is not None:
@@ -266,7 +266,7 @@ class TorchEngine:
         return experts.like(torch.empty(0, device=self.device))
 
     def _use_kernels(self, experts: Experts, rows: Rows | None = None) -> bool:
-        """Whether there are kernels for such experts, and for rows with gaps if these have any."""
+        """Whether kernels support such experts, and missing values if the rows have any."""
         family = experts.family
         known = family.is_binary or family.is_normal
         if not self.kernels or not known or experts.amplitude is not None:
@@ -283,14 +283,14 @@ class TorchEngine:
         return bool((log2_expertise.amax(dim=0) - log2_expertise.amin(dim=0) < RANGE).all())
 
     def _level(self, experts: Experts) -> Tensor:
-        """Relative levels of expertise; the last ones are remembered, since updates alternate."""
+        """Relative levels of expertise; the last ones are cached, because updates alternate."""
         log2_expertise = torch.as_tensor(experts.log2_expertise)
         if self._levels is None or self._levels[0] is not log2_expertise:
             self._levels = (log2_expertise, levels(experts))
         return self._levels[1]
 
     def _chunks(self, rows: Rows, row_bytes: int) -> Iterator[tuple[slice, Rows]]:
-        """Rows on the device, as many at a time as leave room to work on them."""
+        """Rows on the device, in parts that leave memory for intermediate arrays."""
         n_rows, n_features = rows.shape
         most = max(1, MOST_VALUES // max(n_features, WIDEST_TABLE))
         size = max(1, min(self._n_bytes // max(1, row_bytes), most))
@@ -307,7 +307,7 @@ class TorchEngine:
 def streamed(
     rows: NDArray, blocks: Iterator[slice], device: torch.device
 ) -> Iterator[tuple[slice, Tensor]]:
-    """Copy blocks of NumPy rows to a device, each while the one before it is worked on.
+    """Copy blocks of NumPy rows to a device, each while the one before it is processed.
 
     Blocks pass through two buffers that the GPU reads by itself (pinned memory).
 
@@ -350,7 +350,7 @@ def streamed(
 
 
 def _can_run_kernels(device: torch.device) -> bool:
-    """Whether Triton is there, and can compile for the device or pretend to."""
+    """Whether Triton is installed, and can compile for the device or interpret kernels."""
     if importlib.util.find_spec("triton") is None:
         return False
     return device.type == "cuda" or os.environ.get("TRITON_INTERPRET") == "1"
@@ -459,7 +459,7 @@ def _kernel_pursuit(experts: Experts, rule: PursuitRule) -> Pursue:
 def _pruned(
     order: Tensor, log_likelihood: Tensor, hard: HardScore, rule: PursuitRule
 ) -> tuple[Tensor, Tensor]:
-    """Drop experts that earn no more than their cost, if the rule says so."""
+    """Drop experts that add no more than their cost, if the rule prunes."""
     if not rule.prune:
         return order, log_likelihood
     order = pruned(hard, order.long(), rule)
