@@ -32,7 +32,7 @@ TREE_ITERATIONS = 2
 LAST_ITERATIONS = 5
 """EM iterations of the chosen prior on all codes."""
 MOST_DENSE = 512
-"""Largest number of experts for which matrix products on a GPU are faster than lists."""
+"""Most experts for which matrix products on a GPU are faster than lists on the host."""
 
 
 def fit_prior(codes: Any, weight: Any = None, most_types: int = MOST_TYPES) -> CodePrior:
