@@ -76,7 +76,7 @@ def learn(
     sums : ResponsibilitySums, optional
         Sums before the first batch.
     prior : CodePrior, optional
-        Under which codes are chosen, without a minimum number of experts.
+        Under which codes are chosen; the `min_active` of the step then does not apply.
 
     Returns
     -------

@@ -44,8 +44,8 @@ class Step:
     min_active : int
         Minimum number of active experts.
     price : float
-        Nats that an expert beyond the minimum must gain to be activated.
-    Gain in nats that an expert beyond the minimum needs to be activated.
+        Gain in nats that an expert beyond the minimum needs to be activated.
+    smoothed : bool
         Whether the pursuit scores codes by the smoothed rule (eq. 4).
     log2_bound : float
         Levels of expertise are kept within plus and minus this.
