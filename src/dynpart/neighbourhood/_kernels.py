@@ -71,8 +71,8 @@ def sum_neighbours(density, ranks, active, tables, log_density, activation):
 def lose_experts(density, ranks, active, tables, fewest, losses):
     """Loss of each row if an expert is removed, for every expert.
 
-    If the code has the expert, it is dropped or exchanged for another, whichever is better. Other
-    codes have the sum of their probabilities with and without it.
+    If the code has the expert, it is dropped or exchanged for another, whichever is better. A code
+    of the remaining experts has the sum of its probabilities with and without it.
 
     Parameters
     ----------
