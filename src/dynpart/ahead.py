@@ -1,10 +1,9 @@
 """Kernels compiled in advance by a second process.
 
-A fit declares which kernels it will call (`expecting`). If the first of them is not in the cache, a
+A fit declares which kernels it will call (`expecting`). When one is first missing in the cache, a
 second process compiles the list from its front, one kernel at a time, and stores them in the cache.
 If the fit needs the kernel that is being compiled there, it compiles others from the end of the
-list until that one is done. If no process can be started, or if it fails, everything is compiled in
-this process.
+list until that one is done. If no process can be started, or if it fails, all are compiled here.
 """
 
 from __future__ import annotations
