@@ -1,9 +1,9 @@
-"""Kernels compiled by a second process while the first is busy with others.
+"""Kernels compiled in advance by a second process.
 
-A fit says which kernels it will call (`expecting`). When the first of them is not in the cache, a
-second process starts to compile the list from its front, one kernel at a time, and leaves them in
-the cache. A fit that needs the kernel at work there compiles others from the end of the list until
-it is done. Where no process can be started, or where it fails, everything is compiled here.
+A fit declares which kernels it will call (`expecting`). When one is first missing in the cache, a
+second process compiles the list from its front, one kernel at a time, and stores them in the cache.
+If the fit needs the kernel that is being compiled there, it compiles others from the end of the
+list until that one is done. If no process can be started, or if it fails, all are compiled here.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ COMPANION = (
 )
 
 PATIENCE = 300.0
-"""Seconds after which a kernel is compiled here although the process is at work on it."""
+"""Seconds after which a kernel is compiled here although the second process is compiling it."""
 
 
 class Companion:
-    """A second process, and the kernels that wait for one of the two.
+    """A second process, and the kernels that are not compiled yet.
 
     Parameters
     ----------
     kernels : sequence of Kernel
-        The longest to compile first.
+        The slowest to compile first.
     """
 
     def __init__(self, kernels: Sequence[Kernel]) -> None:
-        import subprocess  # which reading a model does without
+        import subprocess  # not needed for reading a model
 
         self._waiting = list(kernels)
         self._at_work: Kernel | None = None
@@ -55,7 +55,7 @@ class Companion:
         self._feeder.start()
 
     def _feed(self) -> None:
-        """Hand one kernel after the other to the process, until there are none or it ends."""
+        """Pass kernels to the process one by one, until there are none left or it ends."""
         requests: Any = self._process.stdin
         answers: Any = self._process.stdout
         try:
@@ -72,14 +72,14 @@ class Companion:
                 if not answers.readline():
                     break
         except Exception:
-            pass  # the process has ended, or could not be told what to do
+            pass  # the process has ended, or the request failed
         with self._changed:
             self._at_work = None
             self._waiting.clear()
             self._changed.notify_all()
 
     def take(self, kernel: Kernel) -> bool:
-        """Whether the process has compiled this kernel meanwhile; if not, it is the caller's."""
+        """Whether the process has compiled this kernel; if not, the caller must compile it."""
         with self._changed:
             if kernel in self._waiting:
                 self._waiting.remove(kernel)
@@ -97,7 +97,7 @@ class Companion:
             compile_kernel(other)
 
     def close(self) -> None:
-        """End the process; files it is writing are either whole or not there."""
+        """End the process; files that it is writing are either complete or absent."""
         self._process.kill()
         self._feeder.join()
         for pipe in (self._process.stdin, self._process.stdout):
@@ -113,9 +113,9 @@ _companion: Companion | None = None
 
 @contextmanager
 def expecting(kernels: Callable[[], Sequence[Kernel]]) -> Iterator[None]:
-    """Say which kernels will be called meanwhile; asked for only if one has to be compiled.
+    """Declare which kernels will be called; `kernels` is called only if one must be compiled.
 
-    One fit at a time has a companion; others compile for themselves.
+    Only one fit at a time has a companion; others compile without one.
     """
     global _expected, _companion
     with _lock:
@@ -133,7 +133,7 @@ def expecting(kernels: Callable[[], Sequence[Kernel]]) -> Iterator[None]:
 
 
 def compiled_elsewhere(module: str, name: str, types: tuple[Any, ...]) -> bool:
-    """Whether a kernel that was not in the cache may be there now."""
+    """Whether a kernel that was not in the cache may be in it now."""
     global _expected, _companion
     with _lock:
         make, _expected = _expected, None
@@ -146,9 +146,9 @@ def compiled_elsewhere(module: str, name: str, types: tuple[Any, ...]) -> bool:
 
 
 def can_start() -> bool:
-    """Whether there is a second processor, and a Python that a process could be started with.
+    """Whether there is a second processor, and a Python executable to start a process with.
 
-    Where Python is part of another program, that may be what `sys.executable` names.
+    If Python is embedded in another program, `sys.executable` may be that program.
     """
     affinity = getattr(os, "sched_getaffinity", None)
     n_processors = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
@@ -163,7 +163,7 @@ def compile_kernel(kernel: Kernel) -> None:
 
 
 def serve() -> None:
-    """Compile what is asked for on stdin, and answer each with a line, until there is no more."""
+    """Compile the kernels requested on stdin, each answered by a line, until stdin ends."""
     answers, sys.stdout = sys.stdout, sys.stderr
     with suppress(EOFError):
         while True:

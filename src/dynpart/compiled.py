@@ -1,4 +1,4 @@
-"""Compiled functions: one decorator for all of them, with a cache on disk that may fail."""
+"""Compiled functions: one decorator for all of them, with an optional cache on disk."""
 
 from __future__ import annotations
 
@@ -42,20 +42,20 @@ COSTS = (
 )
 
 IMPORTED = re.compile(r"^(?:from|import) dynpart[^\n(]*(?:\([^)]*\))?", re.MULTILINE)
-"""What a module imports of the package: names of modules, and of what they hold."""
+"""Imports from the package in a module: names of modules and of their contents."""
 
 
 def compiled(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
-    """Compile a function when it is first called, and keep the code for the next process.
+    """Compile a function when it is first called, and store the code for the next process.
 
-    Where no cache can be read or written, functions are compiled without, and a warning says once
-    what that costs. Importing a module never fails for want of a cache.
+    If no cache can be read or written, functions are compiled without one, with one warning about
+    the cost. Importing a module never fails because of the cache.
 
     Parameters
     ----------
     function : callable
     **options
-        Of :func:`numba.njit`. All functions release the interpreter's lock.
+        Of :func:`numba.njit`. All functions release the GIL.
 
     Returns
     -------
@@ -70,10 +70,10 @@ def compiled(function: Callable[..., Any] | None = None, /, **options: Any) -> A
 
 
 def part(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
-    """Compile a function as a part of compiled functions that call it, and never by itself.
+    """Compile a function only as a part of the compiled functions that call it.
 
-    Code is optimised and made once, with the outermost function. Numba alone would do so for every
-    function on the way there, with all that it calls.
+    Code is optimised and generated once, with the outermost function. By default, Numba does this
+    for every function in the chain of calls, with all that it calls.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def part(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     Returns
     -------
     callable
-        Called from Python it runs as it stands.
+        Called from Python, it runs uncompiled.
     """
     if function is None:
         return partial(part, **options)
@@ -94,14 +94,14 @@ def part(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
 def in_place(function: Callable[..., Any]) -> Any:
     """A part that allocates no array: it only uses its arguments.
 
-    It needs no reference counts of arrays, which take longer than a short loop. It has one copy in
-    the machine code for all its callers.
+    It needs no reference counts of arrays, which take longer than a short loop. All callers share
+    one copy in the machine code.
     """
     return _part(function, SeparateCompiler, _nrt=False)
 
 
 def inlined(function: Callable[..., Any]) -> Any:
-    """The same for short functions, of which every caller has a copy."""
+    """The same for short functions; every caller has a copy."""
     return _part(function, InlinedCompiler, _nrt=False)
 
 
@@ -120,26 +120,26 @@ def kernel_for(kernel: Any, *arguments: Any) -> Kernel:
 def explicit_vectors() -> bool:
     """Whether inner loops are explicit vectors: on x86-64, unless DYNPART_VECTORS=0.
 
-    They are wide, and were only ever tried there; plain loops run anywhere.
+    They are wide and were tested only there; plain loops run anywhere.
     """
     on_x86 = platform.machine().lower() in ("x86_64", "amd64")
     return on_x86 and os.environ.get("DYNPART_VECTORS") != "0"
 
 
 def can_compile() -> bool:
-    """Whether functions are compiled at all: NUMBA_DISABLE_JIT turns it off."""
+    """Whether functions are compiled; NUMBA_DISABLE_JIT turns it off."""
     return not numba.config.DISABLE_JIT  # type: ignore[attr-defined]
 
 
 class PartDispatcher(CPUDispatcher):
-    """What Numba keeps of a part: one compiled form for each set of argument types."""
+    """Numba's dispatcher of a part: one compiled form for each set of argument types."""
 
     def __call__(self, *args: Any) -> Any:
-        """Run the function as it stands."""
+        """Run the function uncompiled."""
         return self.py_func(*args)
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
-        """Take constants as numbers: otherwise each would be compiled for once more."""
+        """Treat constants as numbers; otherwise the part would be compiled for each of them."""
         return super().get_call_template([unliteral(kind) for kind in args], kws)
 
 
@@ -158,10 +158,10 @@ class PartLibrary(JITCodeLibrary):
 
 
 class PartLower(Lower):
-    """Makes code that says whether its callers get a copy of it."""
+    """Generates code with an attribute that says whether callers get a copy of it."""
 
     def lower_normal_function(self, fndesc: Any) -> None:
-        """Make the code."""
+        """Generate the code."""
         super().lower_normal_function(fndesc)
         if self.library.inlining:
             self.function.attributes.add(self.library.inlining)
@@ -169,17 +169,17 @@ class PartLower(Lower):
 
 @register_pass(mutates_CFG=True, analysis_only=False)
 class PartLowering(NativeLowering):
-    """Makes code that other functions can call, at no address that Python could call."""
+    """Generates code that other compiled functions can call, but not Python."""
 
     _name = "part_lowering"
     lowering_class = PartLower
 
     def run_pass(self, state: Any) -> bool:
-        """Make the code and register it."""
+        """Generate the code and register it."""
         super().run_pass(state)
         lowered = state["cr"]
         described, library = lowered.fndesc, state.library
-        # A name for Numba to find the part by: address zero is never called.
+        # Numba finds the part by this name; address zero is never called.
         entry = make_function(
             described.lookup_module(), described.qualname, "a part", 0, lowered.env, (library,)
         )
@@ -189,12 +189,12 @@ class PartLowering(NativeLowering):
 
 
 class PartCompiler(CompilerBase):
-    """Numba's compiler, up to the code that it hands to LLVM."""
+    """Numba's compiler, up to the code that is passed to LLVM."""
 
     inlining: str | None = None
 
     def define_pipelines(self) -> list[Any]:
-        """The usual passes, less those that make machine code."""
+        """The usual passes, without those that generate machine code."""
         state = self.state
         state.flags.no_compile = True
         state.flags.no_cpython_wrapper = True
@@ -211,13 +211,13 @@ class PartCompiler(CompilerBase):
 
 
 class SeparateCompiler(PartCompiler):
-    """The same for parts of which there is one copy."""
+    """The same for parts with one copy."""
 
     inlining = "noinline"
 
 
 class InlinedCompiler(PartCompiler):
-    """The same for parts of which every caller has a copy."""
+    """The same for parts that are copied into every caller."""
 
     inlining = "alwaysinline"
 
@@ -227,7 +227,7 @@ class KernelLibrary(JITCodeLibrary):
 
     def _optimize_final_module(self) -> None:
         for function in self._final_module.functions:
-            # So arguments that a part does not need are not handed to it.
+            # Allows LLVM to remove arguments that a part does not use.
             shared = not function.is_declaration and function.linkage == Linkage.linkonce_odr
             if shared and function.name.startswith("_ZN"):
                 function.linkage = Linkage.internal
@@ -246,10 +246,10 @@ class KernelCompiler(CompilerBase):
         return [DefaultPassBuilder.define_nopython_pipeline(state)]
 
     def compile_extra(self, func: Any) -> Any:
-        """Compile the function, while garbage is left where it is.
+        """Compile the function with the garbage collector turned off.
 
-        A compiler makes millions of small objects and keeps most of them to the end: looking
-        through them again and again takes a tenth of its time.
+        The compiler creates millions of small objects and keeps most of them to the end: collecting
+        them repeatedly takes a tenth of its time.
         """
         collects = gc.isenabled()
         gc.disable()
@@ -261,9 +261,9 @@ class KernelCompiler(CompilerBase):
 
 
 class Places(CompileResultCacheImpl):
-    """Where Numba looks for a cache; not in the home of the user who has none.
+    """Where Numba looks for a cache, without the home folder if the user has none.
 
-    It would make a folder called "~" wherever the process is.
+    Numba would create a folder called "~" in the working directory.
     """
 
     @property
@@ -276,7 +276,7 @@ class Places(CompileResultCacheImpl):
 
 
 class LenientCache(FunctionCache):
-    """A cache of Numba that is done without where its files are damaged or cannot be written."""
+    """A cache of Numba that is skipped if its files are damaged or cannot be written."""
 
     _impl_class = Places
 
@@ -292,8 +292,8 @@ class LenientCache(FunctionCache):
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """The code of an earlier process, or None.
 
-        Numba alone would first import all that it can compile, SciPy's linear algebra among it;
-        code that is made needs nothing but the functions that count references to arrays.
+        By default, Numba first imports everything it can compile, including SciPy's linear algebra.
+        Compiled code needs only the functions that count references to arrays.
         """
         found = self._found(sig, target_context)
         if found is None:
@@ -309,11 +309,11 @@ class LenientCache(FunctionCache):
                 return self._load_overload(sig, target_context)
         except Exception:  # unpickling a damaged file may raise anything
             with suppress(Exception):
-                self.flush()  # the index is begun again, and the code compiled again
+                self.flush()  # the index is reset, and the code is compiled again
         return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep code for later processes, if it can be."""
+        """Store code for later processes, if possible."""
         try:
             super().save_overload(sig, data)
         except Exception as error:
@@ -322,10 +322,10 @@ class LenientCache(FunctionCache):
 
 @lru_cache
 def source_stamp(path: Path) -> str:
-    """What changes when a module does, or one beside it that it imports, or this one.
+    """A hash of the source of a module, of this one, and of those beside it that they import.
 
-    Compiled code holds that of the functions it calls, and constants, which live there; and its
-    inner loops are of one kind or the other.
+    Compiled code contains the functions it calls and constants of these modules. It also depends
+    on the kind of inner loops.
     """
     found, waiting = {}, [path, Path(__file__)]
     while waiting:
@@ -342,10 +342,10 @@ def source_stamp(path: Path) -> str:
 
 
 class NoCache(NullCache):
-    """Nowhere to keep code: said when something is compiled, not when it is imported."""
+    """No cache: the warning is given when a function is compiled, not when it is imported."""
 
     def load_overload(self, sig: Any, target_context: Any) -> None:
-        """Find nothing."""
+        """Return no code."""
         say_once(f"Numba has no folder to which it can write a cache: {COSTS}")
 
 
@@ -360,7 +360,7 @@ _said: set[str] = set()
 
 
 def say_once(text: str) -> None:
-    """Warn in one line, about the package as a whole, if nothing was said about it before."""
+    """Give a one-line warning on behalf of the package, unless there was one before."""
     if not _said:
         _said.add(text)
         warnings.warn_explicit(text, RuntimeWarning, "dynpart", 0)

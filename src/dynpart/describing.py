@@ -1,4 +1,4 @@
-"""Describing: a fitted model in words and numbers; knows no command."""
+"""Describing: a fitted model in words and numbers; does not use commands."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ SELDOM = 0.5
 MOST_TYPES = 10
 """Number of types of rows that are listed one by one."""
 MOST_ROWS, NEARLY_ALWAYS = 0.5, 0.9
-"""Experts of a type are active in at least this share of its rows; below the second it is told."""
+"""Minimum share of a type's rows for its experts; below the second value the share is printed."""
 TOGETHER, APART = 0.15, -0.15
-"""Correlations of activations from which on experts are said to go together, or not."""
+"""Correlations of activations above and below which experts are listed as together or apart."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Opinion:
     says : str
         A level, or a mean.
     chance : float or None
-        Probability that the expert gives to the level; None for numbers.
+        Probability of the level under the expert; None for numbers.
     usual : float
         How often the level occurs in all rows, or the mean of all rows.
     decides : float
@@ -61,7 +61,7 @@ class Opinion:
     words: str
 
     def told(self) -> str:
-        """The words, and in how many of the expert's rows it decides, if these are few."""
+        """The words, and the share of the expert's rows in which it owns the variable, if small."""
         if self.decides >= SELDOM:
             return self.words
         return f"{self.words}, in {percent(self.decides)} of its rows"
@@ -121,7 +121,7 @@ class RowTypeSummary:
     experts : tuple of int
         Those active in at least half of these rows.
     names : tuple of str
-        What they are called.
+        Their names.
     active : tuple of float
         Share of these rows in which each of them is active.
     """
@@ -262,12 +262,12 @@ class Description:
 
 
 def counted(number: int, noun: str) -> str:
-    """So many things: "1 row", "2,201 rows"."""
+    """A number and a noun: "1 row", "2,201 rows"."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def _lists(one: ExpertSummary) -> list[tuple[str, str]]:
-    """What is said in lists of an expert: its rows and its company."""
+    """The lists of an expert: its rows and the experts that go with it."""
     told = [("typical", ", ".join(one.typical))] if one.typical else []
     if one.stability is not None:
         told.insert(0, ("stability", one.stability))
@@ -310,7 +310,7 @@ def saving_in_words(saved: float, row: str = "row") -> str:
 
 
 def times_in_words(bits: float) -> str:
-    """How many times, if every bit doubles it: "about 12 times"."""
+    """A factor, if every bit doubles it: "about 12 times"."""
     if bits > 40:
         return f"2^{bits:.0f} times"
     times = 2.0**bits
@@ -326,7 +326,7 @@ def times_in_words(bits: float) -> str:
 class DescribesItself:
     """Methods of a fitted model that describe its experts."""
 
-    if TYPE_CHECKING:  # what the rest of the model offers
+    if TYPE_CHECKING:  # attributes of the rest of the model
         _ready: Any
         _experts: Any
         _book: Any
@@ -468,7 +468,7 @@ class DescribesItself:
         return scores
 
     def _repr_html_inner(self) -> str:
-        """What notebooks show: scikit-learn's diagram and, of a fitted model, its experts."""
+        """HTML for notebooks: scikit-learn's diagram and, for a fitted model, its experts."""
         return super()._repr_html_inner() + self._experts_in_html()  # type: ignore[misc]
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
@@ -494,7 +494,7 @@ class DescribesItself:
     def _judged(
         self, X: Any, codes: NDArray[np.bool_], labels: Sequence[str]
     ) -> tuple[list[tuple[int, ...]], dict[str, Any]]:
-        """Typical rows of every expert, and what is said of all rows."""
+        """Typical rows of every expert, and the measures of all rows."""
         gain, usual = self._gains(X, codes)
         typical = [tuple(_best(gain[:, k], codes[:, k], 4)) for k in range(len(gain[0]))]
         if not self._is_counted():
@@ -512,8 +512,8 @@ class DescribesItself:
         return typical, judged
 
     def _gains(self, X: Any, codes: NDArray[np.bool_]) -> tuple[Array, Array]:
-        """What each expert gains on what it owns, (n_rows, n_experts), beside the usual opinion;
-        and the log-likelihood of columns on their own, (n_rows,). Both in nats.
+        """Gain of each expert on the variables it owns, (n_rows, n_experts), over the usual
+        opinion; and the log-likelihood of independent columns, (n_rows,). Both in nats.
         """
         rows = self._checked_rows(X, self._engine(X)).to_numpy()
         experts = self._experts().like(np.empty(0))
@@ -534,7 +534,7 @@ class DescribesItself:
 
 
 def _judged_in_training(baseline: Baseline | None) -> dict[str, Any]:
-    """Bits per training row, where they were counted."""
+    """Bits per training row, if they were counted."""
     if baseline is None:
         return {}
     return {"bits": -baseline.nats / NATS, "baseline_bits": -baseline.columns / NATS}
@@ -561,7 +561,7 @@ def rows_by_type(codes: NDArray[Any], types: NDArray[np.integer]) -> NDArray[np.
 
 
 def row_labels(X: Any, labels: Sequence[str] | None, n_rows: int) -> list[str]:
-    """Names of rows: given, of a data frame's index, or their numbers."""
+    """Names of rows: as given, from the index of a data frame, or their numbers."""
     if labels is not None:
         if len(labels) != n_rows:
             raise ValueError(f"labels must have one entry per row ({n_rows}), got {len(labels)}")
@@ -573,7 +573,7 @@ def row_labels(X: Any, labels: Sequence[str] | None, n_rows: int) -> list[str]:
 
 
 def _correlation(codes: NDArray[Any], counts: Array) -> Array:
-    """Of the activations of every pair of experts; 0 where one is never, or always, active."""
+    """Correlation of activations of every pair of experts; 0 if one is never or always active."""
     share = counts / counts.sum()
     active = codes.astype(np.float64)
     mean = share @ active
@@ -586,7 +586,7 @@ def _correlation(codes: NDArray[Any], counts: Array) -> Array:
 def _company(
     related: Array, names: Sequence[str], k: int
 ) -> tuple[tuple[Company, ...], tuple[Company, ...]]:
-    """Experts that go with expert k, and experts that keep away, the clearest first."""
+    """Experts that are active together with expert k, and apart from it, the clearest first."""
     order = [int(j) for j in np.argsort(-related, kind="stable") if j != k]
     entries = [Company(j, names[j], float(related[j])) for j in order]
     together = tuple(c for c in entries if c.correlation >= TOGETHER)[:3]
@@ -594,7 +594,7 @@ def _company(
 
 
 def _types_in_short(types: Any, names: Sequence[str]) -> tuple[RowTypeSummary, ...]:
-    """Types of rows by the experts of most of their rows; those with the same ones together."""
+    """Types of rows by the experts of most of their rows; those with the same ones are merged."""
     found: dict[tuple[int, ...], tuple[float, Array]] = {}
     for kind in types:
         active = to_numpy(kind.activation_probabilities)
@@ -615,7 +615,7 @@ def _types_in_short(types: Any, names: Sequence[str]) -> tuple[RowTypeSummary, .
 
 def _opinions_in_short(opinions: Opinions, schema: Schema, k: int, top: int) -> tuple[Opinion, ...]:
     if schema.image_shape is not None and schema.names is None:
-        return ()  # single pixels say nothing to a person
+        return ()  # single pixels mean little to a reader
     return tuple(
         Opinion(
             schema.label(d),

@@ -1,6 +1,6 @@
-"""Explaining: one row in words: who explains what, what nobody does, what else it could be.
+"""Explaining: one row in words: its parts, its unexplained values, and the next best code.
 
-Every sentence is about numbers that an :class:`Explanation` holds; knows no command.
+Every sentence is about numbers in an :class:`Explanation`; does not use commands.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 FAR = 2.0
-"""Standard deviations of an expert's opinion from which on a number is unexpected."""
+"""Standard deviations from an expert's opinion above which a number is unexpected."""
 MOST_SURPRISES = 5
 MOST_BOOK_CODES = 1000
-"""Codes of training rows, the most frequent first, that are tried beside a row's own."""
+"""Number of codes of training rows, the most frequent first, that are tried as alternatives."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What the responsible expert says of one variable of a row, and what the row has there.
+    """The opinion of the responsible expert on one variable of a row, and the row's value.
 
     Attributes
     ----------
     variable : str
     says : str
-        The opinion beside what is usual: "yes (99%; usually 41%)".
+        The opinion and the usual rate: "yes (99%; usually 41%)".
     value : str or None
-        What the row has; None if it was not observed.
+        Value of the row; None if it was not observed.
     expected : bool
-        Whether the row has what the expert says: the same level, or a number that is near.
+        Whether the value agrees with the opinion: the same level, or a number that is near.
     chance : float or None
-        Probability that the expert gives to the row's level; None for numbers and gaps.
+        Probability of the row's level under the expert; None for numbers and gaps.
     bits : float
-        What the expert gains here beside the usual rate; negative where it is worse.
+        Gain of the expert over the usual rate; negative if it is worse.
     """
 
     variable: str
@@ -58,7 +58,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Part:
-    """One active expert, and what it explains.
+    """One active expert, and the variables that it explains.
 
     Attributes
     ----------
@@ -69,11 +69,11 @@ class Part:
     n_owned : int
         Variables it explains in this row.
     where : str
-        Where these lie in an image; nothing in tables.
+        Their location in an image; empty for tables.
     bits : float
-        What it gains on them beside the usual rates.
+        Gain on these variables over the usual rates.
     cells : tuple of Cell
-        Some of its variables, the most telling first.
+        Some of its variables, the most distinctive first.
     """
 
     expert: int
@@ -87,32 +87,32 @@ class Part:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Who explains what in one row; ``print`` it, or ask for :meth:`to_dict`.
+    """The explanation of one row; ``print`` it, or use :meth:`to_dict`.
 
     Attributes
     ----------
     row : str
-        What the row is called.
+        Name of the row.
     n_experts, n_variables, n_observed : int
     unit : str
         "variables", or "pixels".
     parts : tuple of Part
         Active experts, those that gain most first.
     unexplained : tuple of Cell
-        What the row has against the word of the responsible expert, the most surprising first.
+        Values that contradict the opinion of the responsible expert, the most surprising first.
     n_unexplained : int
-        How many there are in all.
+        Number of such values in all.
     expected : tuple of tuple of str
-        What was not observed, with the name of the expert and what it expects there.
+        Variables that were not observed, with the name of the expert and the value it expects.
     code_bits : float or None
-        What it costs to tell which experts are active; None if activations were counted with
-        other encoding parameters.
+        Cost of the code, that is of naming the active experts; None if activations were counted
+        with other encoding parameters.
     saved_bits : float
-        How many bits less than column by column the row is told in, the code included if known.
+        Bits saved against independent columns, with the cost of the code if it is known.
     other : str
-        The next best set of experts, as a change to this one; empty if there is no other.
+        The next best code, as a change to this one; empty if there is no other.
     other_bits : float
-        By how much it is worse.
+        Number of bits by which it is worse.
     """
 
     row: str
@@ -130,7 +130,7 @@ class Explanation:
     other_bits: float
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as JSON can say it."""
+        """The explanation as JSON values."""
         return asdict(self)
 
     def lines(self) -> list[str]:
@@ -234,7 +234,7 @@ def _seen(cell: Cell) -> str:
 class ExplainsRows:
     """The method of a fitted model that explains a row."""
 
-    if TYPE_CHECKING:  # what the rest of the model offers
+    if TYPE_CHECKING:  # attributes of the rest of the model
         _ready: Any
         _experts: Any
         _book: Any
@@ -252,7 +252,7 @@ class ExplainsRows:
     def explain(
         self, X: Any, row: int = 0, *, label: str | None = None, top: int = 5
     ) -> Explanation:
-        """Explain one row in words: who explains what, what nobody does, what else it could be.
+        """Explain one row in words: its parts, its unexplained values, and the next best code.
 
         Parameters
         ----------
@@ -260,7 +260,7 @@ class ExplainsRows:
         row : int, default=0
             Which row of `X`.
         label : str, default=None
-            What to call it; by default its entry in the index of a data frame.
+            Name of the row; by default its entry in the index of a data frame.
         top : int, default=5
             Variables to name per expert.
 
@@ -362,7 +362,7 @@ def expected_numbers(model: Any, X: Any) -> tuple[Array, Array]:
 
 
 class _View:
-    """What is known of one row with its code."""
+    """Quantities of one row with its code."""
 
     def __init__(self, model: Any, rows: Any, active: NDArray[np.bool_]) -> None:
         experts = model._experts().like(np.empty(0))
@@ -387,13 +387,13 @@ class _View:
         return not np.isnan(self.opinions.chance[self.owner[d], d])
 
     def is_expected(self, d: int) -> bool:
-        """Whether the row has what the owner says."""
+        """Whether the row's value agrees with the owner's opinion."""
         if self.has_levels(d):
             return bool(self.x[d] == self.opinions.value[self.owner[d], d])
         return bool(abs(self.x[d] - self.mean[d]) <= FAR * self.spread[d])
 
     def unexpected(self) -> list[int]:
-        """Observed variables that are not as the owner says, the most surprising first."""
+        """Observed variables that contradict their owners' opinions, the most surprising first."""
         wrong = [int(d) for d in np.flatnonzero(self.observed) if not self.is_expected(int(d))]
         return sorted(wrong, key=lambda d: (self.own[d] - self.usual[d], d))
 
@@ -453,7 +453,7 @@ def _others(active: NDArray[np.bool_], book: Any) -> NDArray[np.bool_]:
 def _change_in_words(
     code: NDArray[np.bool_], other: NDArray[np.bool_], names: Sequence[str]
 ) -> str:
-    """How one code differs from another: "A instead of B", "without B", "with A as well"."""
+    """Difference between two codes: "A instead of B", "without B", "with A as well"."""
     new = [f"“{names[k]}”" for k in np.flatnonzero(other & ~code).tolist()]
     gone = [f"“{names[k]}”" for k in np.flatnonzero(code & ~other).tolist()]
     if new and gone:

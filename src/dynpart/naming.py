@@ -1,4 +1,4 @@
-"""Names of experts, from what they say and where they decide; knows opinions and schemas."""
+"""Names of experts, from their opinions and the variables they own; uses opinions and schemas."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from dynpart.schema import Schema
 
 MOST_TRAITS = 3
 LEAST_SHARE = 0.2
-"""Traits weigh at least so much of the first one; others say little of the expert."""
+"""Minimum weight of a trait relative to the first one."""
 LEAST_NATS = 0.02
-"""An opinion this close to what is usual is no trait."""
+"""Minimum difference between an opinion and the usual one, in nats, for a trait."""
 MOSTLY = 0.5
-"""Traits are decided at least so often, beside the variable that the expert decides most often."""
+"""Minimum share of rows in which traits are owned, relative to the expert's most owned variable."""
 FAR_MORE = 2.0
-"""A trait of fewer rows is added if it weighs more than so many times as much as the others."""
+"""A trait of fewer rows is added if its weight is more than this many times that of the others."""
 SLIGHT, CLEAR = 0.35, 2.0
 """Standard deviations from the usual mean between which a number is a little high or low."""
 LONGEST_COLUMN = 32
-"""Letters of an expert's name as a column, at most."""
+"""Maximum number of letters of an expert's name as a column."""
 LONGEST_NAME = 80
 LONGEST_WORDS = 28
-"""Letters of a variable, or of one of its levels, in a name; longer ones are shortened."""
+"""Maximum number of letters of a variable or level in a name; longer ones are shortened."""
 MOST_EXACT = 1e15
 """Decimal digits of larger means are rounding errors."""
 UNREMARKABLE = "nothing unusual"
@@ -43,20 +43,20 @@ _PLACES = (
     ("lower left", "bottom", "lower right"),
 )
 WIDE = 0.6
-"""A part that covers more than this share of an image is everywhere."""
+"""A part that covers more than this share of an image is called everywhere."""
 
 
 def expert_names(
     opinions: Opinions, schema: Schema, given: Mapping[int, str] | None = None
 ) -> list[str]:
-    """A name for every expert, all different: its traits, or what somebody has called it.
+    """A name for every expert, all different: its traits, or a name set by the user.
 
     Parameters
     ----------
     opinions : Opinions
     schema : Schema
     given : mapping of int to str, optional
-        Names that people gave, by expert.
+        Names set by the user, by expert.
 
     Returns
     -------
@@ -78,7 +78,7 @@ def expert_names(
 
 
 def _candidates(opinions: Opinions, schema: Schema, k: int, labels: Sequence[str]) -> Iterable[str]:
-    """Names for an expert, the best first; later ones have one more trait, however weak."""
+    """Names for an expert, the best first; each later one has one more trait, however weak."""
     if schema.image_shape is not None:
         yield _place_name(opinions, schema.image_shape, k)
         return
@@ -107,10 +107,10 @@ def traits(
     most: int = MOST_TRAITS,
     least_share: float = LEAST_SHARE,
 ) -> list[str]:
-    """What expert k says that is unusual, the most telling first: "milk", "eggs: no".
+    """Unusual opinions of expert k, the most distinctive first: "milk", "eggs: no".
 
-    They hold in most rows of the expert: variables that others mostly decide do not count. One of
-    these comes last, as in "sometimes status crew", if it tells far more than the rest.
+    They hold in most rows of the expert: variables that others mostly own are left out. One of
+    these comes last, as in "sometimes status crew", if it is far more distinctive than the rest.
     """
     weight, strength = opinions.weight[k], opinions.strength[k]
     telling = [d for d in opinions.strongest(k, len(weight)) if strength[d] >= LEAST_NATS]
@@ -128,7 +128,7 @@ def traits(
 
 
 def trait(opinions: Opinions, schema: Schema, k: int, d: int, name: str) -> str:
-    """One opinion, about the variable of this name, in as few words as possible."""
+    """One opinion, about the variable with this name, in as few words as possible."""
     if not np.isnan(opinions.chance[k, d]):
         said = value_in_words(schema, d, opinions.value[k, d])
         if said in ("yes", "no"):
@@ -147,8 +147,8 @@ def trait(opinions: Opinions, schema: Schema, k: int, d: int, name: str) -> str:
 def short_labels(labels: Sequence[str]) -> Sequence[str]:
     """Names of variables with at most 28 letters, all different if they were.
 
-    Of long ones, such as the questions of a survey, the words that others begin or end with are
-    left out first.
+    In long ones, such as the questions of a survey, words shared with others at the beginning or
+    end are left out first.
 
     Examples
     --------
@@ -174,7 +174,7 @@ def short_labels(labels: Sequence[str]) -> Sequence[str]:
 
 
 def _words_in_common(words: list[list[str]]) -> list[int]:
-    """With how many words of each text another one begins, too; never with all of them."""
+    """Number of words at the beginning of each text that another text shares; never all of them."""
     order = sorted(range(len(words)), key=lambda i: words[i])
     common = [0] * len(words)
     for i, j in pairwise(order):
@@ -197,7 +197,7 @@ def _cut(text: str) -> str:
 
 
 def value_in_words(schema: Schema, d: int, value: float) -> str:
-    """A value of variable d as a person would say it: "yes", "third", "3.2"."""
+    """A value of variable d in words: "yes", "third", "3.2"."""
     if schema.kinds[d] == "binary":
         level = 1 if value > 0.5 else 0
         names = schema.levels_of(d)
@@ -208,7 +208,7 @@ def value_in_words(schema: Schema, d: int, value: float) -> str:
 
 
 def mean_in_words(value: float, spread: float) -> str:
-    """A mean to as many digits as matter where values spread so far: "3.2", "89000", "0".
+    """A mean with as many digits as matter given the spread of values: "3.2", "89000", "0".
 
     It is rounded to a unit in the second digit of the standard deviation.
 
@@ -228,17 +228,17 @@ def mean_in_words(value: float, spread: float) -> str:
 
 
 def digits_after_point(spread: float) -> int | None:
-    """Digits after the point that means are told with, negative for tens; None if not known.
+    """Digits after the point of printed means, negative for tens; None if not known.
 
-    Those down to the second digit of the standard deviation of a variable's values.
+    They go down to the second digit of the standard deviation of a variable's values.
     """
-    if not 1e-6 < spread < 1e12:  # no digits, or too many of them
+    if not 1e-6 < spread < 1e12:  # no digits, or too many
         return None
     return 1 - math.floor(math.log10(spread))
 
 
 def opinion_in_words(opinions: Opinions, schema: Schema, k: int, d: int) -> str:
-    """What expert k says of variable d, beside what is usual: "yes (99%; usually 41%)"."""
+    """The opinion of expert k on variable d, and the usual one: "yes (99%; usually 41%)"."""
     said, usual = opinions.value[k, d], opinions.usual[k, d]
     if np.isnan(opinions.chance[k, d]):
         spread = float(opinions.spread[d])
@@ -248,14 +248,14 @@ def opinion_in_words(opinions: Opinions, schema: Schema, k: int, d: int) -> str:
 
 
 def says_in_words(opinions: Opinions, schema: Schema, k: int, d: int) -> str:
-    """What expert k says of variable d: its likeliest level, or its mean."""
+    """The opinion of expert k on variable d: its likeliest level, or its mean."""
     if np.isnan(opinions.chance[k, d]):
         return mean_in_words(opinions.value[k, d], float(opinions.spread[d]))
     return value_in_words(schema, d, opinions.value[k, d])
 
 
 def percent(share: float) -> str:
-    """A share in percent: small and large ones with a digit more, never rounded to 0 or 100."""
+    """A share in percent: small and large ones with one more digit, never rounded to 0 or 100."""
     if 0.0995 <= share < 0.995 or share in (0, 1):
         return f"{share:.0%}"
     if share < 0.001:
@@ -272,7 +272,7 @@ def negated(name: str) -> str:
 
 
 def place_in_words(pixels: NDArray[np.intp], shape: tuple[int, int]) -> str:
-    """Where pixels lie: "lower left", "top", "centre", "everywhere"."""
+    """Location of pixels: "lower left", "top", "centre", "everywhere"."""
     if not len(pixels):
         return "nowhere"
     if len(pixels) > WIDE * shape[0] * shape[1]:
@@ -286,7 +286,7 @@ def _third(places: NDArray[np.intp], length: int) -> int:
 
 
 def _place_name(opinions: Opinions, shape: tuple[int, int], k: int) -> str:
-    """Where an expert says something unusual, and whether it is more or less than usual."""
+    """Location of an expert's unusual opinions, and whether they are more or less than usual."""
     weight = opinions.weight[k]
     order = np.argsort(-weight, kind="stable")
     total = np.cumsum(weight[order])
@@ -312,7 +312,7 @@ def _place_name(opinions: Opinions, shape: tuple[int, int], k: int) -> str:
 def column_names(names: Iterable[str]) -> list[str]:
     """Names of experts as columns of a table: "expert3_milk_hair", all different.
 
-    The number says which expert it is, whatever it is called later.
+    The number identifies the expert, even if it is renamed later.
     """
     return [f"expert{k}{_ending(name)}" for k, name in enumerate(names)]
 
@@ -329,13 +329,13 @@ def _ending(name: str) -> str:
 
 
 def expert_of_column(column: str) -> int | None:
-    """Which expert a column of codes belongs to; None if it is no such column."""
+    """The expert that a column of codes belongs to; None if it is no such column."""
     match = re.fullmatch(r"expert([0-9]{1,9})(_.*)?", column)
     return int(match[1]) if match else None
 
 
 def checked_names(given: Mapping[int, str | None], n_experts: int) -> dict[int, str]:
-    """Names given by people, or ValueError that says what is wrong with them; None is no name."""
+    """Names set by the user, or ValueError that says what is wrong with them; None is no name."""
     names: dict[int, str] = {}
     for k, name in given.items():
         if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 0 <= k < n_experts:

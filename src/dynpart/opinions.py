@@ -1,6 +1,6 @@
-"""Opinions: what each expert says of each variable, beside what is usual, and how often it decides.
+"""Opinions of each expert on each variable, the usual ones, and how often the expert owns it.
 
-The arrays behind every name and sentence about experts; knows experts and code books, no rows.
+These arrays are behind all names and texts about experts; uses experts and code books, no rows.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ from dynpart.families import ColumnMoments, Family
 Array = NDArray[np.float64]
 
 MOST_CODES_LOOKED_AT = 1000
-"""Codes of the book, the most frequent first, that say how often an expert decides."""
+"""Number of codes of the book, the most frequent first, from which ownership is computed."""
 LEAST_CHANCE = 1e-12
 RARELY = 0.1
-"""Variables that an expert decides in less than this share of its most frequent one are ignored."""
+"""Share of rows, relative to an expert's most owned variable, below which variables are ignored."""
 
 
 @dataclass(frozen=True, eq=False)
 class Opinions:
-    """What experts say, in arrays of shape (n_experts, n_features) unless said otherwise.
+    """Opinions of experts, in arrays of shape (n_experts, n_features) unless stated otherwise.
 
     Attributes
     ----------
     value : ndarray
-        The likeliest level of a variable that has levels, the mean of any other.
+        The likeliest level of a variable with levels, the mean of any other.
     chance : ndarray
-        Probability that the expert gives to that level; NaN for numbers.
+        Probability of that level under the expert; NaN for numbers.
     usual : ndarray
         For a variable with levels, how often that level occurs in all rows. For numbers, the
         mean of all rows, the same for every expert.
     spread : ndarray of shape (n_features,)
         Standard deviation of numbers in all rows; NaN for variables with levels.
     strength : ndarray
-        How far the opinion is from what is usual, in nats; at least 0. For levels the divergence
-        of the two chances (0 where the level is less likely than usual), for numbers half the
-        squared distance of the means in standard deviations.
+        Distance between the opinion and the usual one, in nats; at least 0. For levels, the
+        divergence of the two probabilities (0 if the level is less likely than usual). For numbers,
+        half the squared distance of the means in standard deviations.
     decides : ndarray
         Share of the rows with this expert in which it owns the variable.
     """
@@ -58,16 +58,16 @@ class Opinions:
 
     @property
     def weight(self) -> Array:
-        """How much a variable tells of an expert: strength where, and as often as, it decides.
+        """How distinctive a variable is of an expert: `strength` times `decides`.
 
-        It is 0 where the expert decides rarely, beside the variable that it decides most often: an
-        extreme opinion that is hardly ever asked for does not describe the expert's rows.
+        It is 0 if the expert rarely owns the variable, relative to its most owned one: an extreme
+        opinion that is hardly ever used does not describe the expert's rows.
         """
         often = self.decides >= RARELY * self.decides.max(axis=1, keepdims=True)
         return np.where(often, self.strength * self.decides, 0.0)
 
     def strongest(self, k: int, count: int) -> list[int]:
-        """Variables that tell most of expert k, the strongest first; none of weight 0."""
+        """The most distinctive variables of expert k, the strongest first; none of weight 0."""
         weight = self.weight[k]
         order = np.argsort(-weight, kind="stable")[:count]
         return [int(d) for d in order if weight[d] > 0]
@@ -79,19 +79,19 @@ def opinions_of(
     moments: ColumnMoments | None,
     book: CodeBook | None,
 ) -> Opinions:
-    """What experts say, beside what is usual.
+    """Opinions of experts, and the usual ones.
 
     Parameters
     ----------
     experts : Experts
-        In NumPy's arrays.
+        In NumPy arrays.
     probabilities : ndarray of shape (n_experts,)
         How often each is active.
     moments : ColumnMoments or None
-        Of the training rows; without them the usual opinion is the average of all experts', each
-        as often as it is active.
+        Of the training rows; without them the usual opinion is the average over experts, weighted
+        by how often each is active.
     book : CodeBook or None
-        Codes of training rows; without them experts are taken to be active independently.
+        Codes of training rows; without them, experts are assumed to be active independently.
     """
     family, eta = experts.family, experts.eta
     usual_eta = usual_parameters(family, eta, probabilities, moments)
@@ -135,7 +135,7 @@ def level_chances(family: Family, eta: Array) -> Array:
 
 
 def _divergence(own: Array, usual: Array) -> Array:
-    """Nats between two chances of the same thing to happen."""
+    """Divergence of two probabilities of the same event, in nats."""
     own, usual = (np.clip(p, LEAST_CHANCE, 1 - LEAST_CHANCE) for p in (own, usual))
     return own * np.log(own / usual) + (1 - own) * np.log((1 - own) / (1 - usual))
 
@@ -149,7 +149,7 @@ def _distance(mean: Array, usual: Array, spread: Array) -> Array:
 def decisions(experts: Experts, probabilities: Array, book: CodeBook | None) -> Array:
     """Share of the rows with an expert in which it owns a variable, (n_experts, n_features).
 
-    Experts that no code of the book has are judged as if all were active independently.
+    Experts that are in no code of the book are treated as if all were active independently.
     """
     decides = _decisions_by_chance(experts, probabilities)
     if book is None:

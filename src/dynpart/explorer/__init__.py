@@ -1,7 +1,7 @@
-"""Explorer: a model and some data as one HTML file to look around in. Knows fitted models.
+"""Explorer: a model and some data as one interactive HTML file. Uses fitted models.
 
-The page needs no server and no network. Python packs the numbers, the page does the rest: it holds
-the ranks of expertise, so that owners can be computed anew whenever an expert is switched.
+The page needs no server and no network. Python packs the numbers, the page computes the rest: it
+holds the ranks of expertise, so owners are computed again whenever an expert is switched.
 """
 
 from dynpart.explorer._page import report_html, write_report

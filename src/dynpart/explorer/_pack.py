@@ -1,4 +1,4 @@
-"""Packing: what the page must know of a model and its data, in few bytes."""
+"""Packing: the numbers of a model and its data that the page needs, in few bytes."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from dynpart.selection import Selection
 
 EXACT_VALUES = 300_000
-"""Up to so many numbers per array travel as float32, more as 16-bit integers."""
+"""Arrays of up to this many numbers are stored as float32, larger ones as 16-bit integers."""
 
 SAMPLE_BYTES = 1_500_000
-"""Room for the data points shown; fewer are taken if they are larger."""
+"""Maximum size of the rows that are shown; if rows are large, there are fewer."""
 
 MOST_TOGETHER = 400
-"""Up to so many experts the page gets the whole table of who goes with whom."""
+"""Maximum number of experts for the table of pairs that are active together."""
 
 
 def pack(
@@ -42,21 +42,21 @@ def pack(
     by: Sequence[Any] | None = None,
     by_name: str = "",
 ) -> dict[str, Any]:
-    """Everything the page shows, ready for JSON.
+    """Content of the page, ready for JSON.
 
     Parameters
     ----------
     model : DynamicPartitionModel
         Fitted.
     X : array-like of shape (n_rows, n_features)
-        Codes of all rows are counted; at most `n_samples` of them are shown. NaN was not observed.
+        Codes of all rows are counted; at most `n_samples` of them are shown. NaN is missing.
     names, labels : sequence of str or None
         Of variables and rows.
     image_shape : tuple of int or None
     title : str
     n_samples : int
     by : sequence or None
-        Another column, to show experts against.
+        Another column, against which experts are shown.
     by_name : str
 
     Returns
@@ -133,9 +133,9 @@ def _amplitudes(
 
 
 def _judgements(model: LearningModel) -> dict[str, Any]:
-    """What is known of how good the model is; None where nobody has asked.
+    """Measures of the quality of the model; None for those that were not computed.
 
-    Bits that it saves on training rows, how its size was chosen, and the stability of experts.
+    These are bits saved on training rows, the choice of size, and the stability of experts.
     """
     baseline, chosen, found = (
         getattr(model, name, None) for name in ("baseline_", "selection_", "stability_")
@@ -167,7 +167,7 @@ def _selection(chosen: Selection) -> dict[str, Any]:
 
 
 def _named(model: LearningModel, names: Sequence[str] | None) -> LearningModel:
-    """The model with these names of variables, to speak of them."""
+    """The model with these names of variables."""
     twin = copy(model)
     if names is not None and tuple(names) != model.schema_.names:
         twin._known_names = np.asarray([str(name) for name in names], dtype=object)
@@ -176,7 +176,7 @@ def _named(model: LearningModel, names: Sequence[str] | None) -> LearningModel:
 
 
 def _telling(told: Description | None) -> list[int]:
-    """Rows that the page names: odd ones, and typical ones of every expert."""
+    """Rows that the page names: unusual ones, and typical ones of every expert."""
     if told is None:
         return []
     rows = [*told.odd_rows, *(n for one in told.experts for n in one.typical_rows)]
@@ -192,9 +192,9 @@ def _row_bytes(n_features: int, *, binary: bool, exact: bool, gappy: bool) -> fl
 def _chosen(
     n_rows: int, n_samples: int, size: float, telling: Sequence[int] = ()
 ) -> NDArray[np.intp]:
-    """Rows to show: all of them, or as many as there is room for.
+    """Rows to show: all of them, or as many as fit.
 
-    Up to half of them are `telling` ones, the others are drawn evenly.
+    Up to half of them are from `telling`, the others are evenly spaced.
     """
     most = max(1, min(n_rows, n_samples, int(SAMPLE_BYTES / max(1.0, size))))
     named = np.array(telling[: most // 2] if most < n_rows else (), dtype=np.intp)
@@ -213,7 +213,7 @@ def _rows(X: Any, rows: NDArray[np.intp]) -> NDArray[Any]:
 
 
 def _range(model: LearningModel, observed: NDArray[Any]) -> tuple[float, float]:
-    """The values that are drawn darkest and brightest."""
+    """Values of the darkest and the brightest colour."""
     if model.family_.is_binary:
         return 0.0, 1.0
     values = observed if observed.size else model.means_
@@ -224,7 +224,7 @@ def _range(model: LearningModel, observed: NDArray[Any]) -> tuple[float, float]:
 def _samples(
     rows: NDArray[Any], gaps: NDArray[np.bool_], *, binary: bool, exact: bool
 ) -> dict[str, Any]:
-    if gaps.any():  # what stands in their place does not count, but must not widen the scale
+    if gaps.any():  # values at gaps are ignored, but must not widen the scale
         rows = np.where(gaps, rows[~gaps][0] if (~gaps).any() else 0, rows)
     if binary:
         return {"kind": "bits", **packed_array(np.packbits(rows.astype(bool), axis=1))}
@@ -239,7 +239,7 @@ def _ranks(model: LearningModel) -> dict[str, Any]:
 
 
 def _together(codes: NDArray[np.uint8]) -> dict[str, Any] | None:
-    """How often each pair of experts is active in the same row, and an order that groups them."""
+    """How often each pair of experts is active in the same row, and an order by similarity."""
     n_experts = codes.shape[1]
     if not 2 <= n_experts <= MOST_TOGETHER:
         return None
@@ -248,7 +248,7 @@ def _together(codes: NDArray[np.uint8]) -> dict[str, Any] | None:
 
 
 def _grouped(codes: NDArray[np.uint8]) -> list[int]:
-    """Experts in an order that puts those that go together side by side."""
+    """Experts in an order that puts those that are active together next to each other."""
     from scipy.cluster.hierarchy import leaves_list, linkage
 
     spread = codes - codes.mean(axis=0)
@@ -260,7 +260,7 @@ def _grouped(codes: NDArray[np.uint8]) -> list[int]:
 
 
 def _numbers(values: NDArray[np.float64]) -> dict[str, Any]:
-    """Numbers as float32, or as 16-bit integers between their extremes where there are many."""
+    """Numbers as float32, or as 16-bit integers that span their range if there are many."""
     if values.size <= EXACT_VALUES:
         return packed_array(values.astype(np.float32))
     return scaled_array(values, np.uint16)

@@ -59,16 +59,16 @@ def report_html(
     labels : sequence of str, default=None
         Names of the rows.
     image_shape : tuple of int, default=None
-        (height, width) if rows are images; the model's own by default. Without any, the page
-        speaks of variables.
+        (height, width) if rows are images; the model's own by default. If neither is given, the
+        page shows variables.
     title : str
     n_samples : int, default=500
-        At most so many rows can be picked on the page; counts are of all rows.
+        Maximum number of rows that can be selected on the page; counts are of all rows.
     by : sequence of length n_rows, default=None
-        Another column, which is no variable: the page shows experts against it, as bars for
+        Another column, which is not a variable: the page shows experts against it, as bars for
         classes and as box plots for numbers.
     by_name : str
-        What that column is called.
+        Name of that column.
 
     Returns
     -------
@@ -153,8 +153,8 @@ def _filled(content: dict[str, Any], title: str) -> str:
     style = _asset("style.css")
     body = "\n".join(_asset(name) for name in SCRIPTS)
     script = f'"use strict";\n(() => {{\n{body}\n}})();\n'
-    # Only this very script and this very style may run, and nothing may be fetched: should a
-    # value ever escape its quotes, it would still be inert.
+    # Only this script and this style may run, and nothing may be fetched. So a value that is not
+    # properly quoted would still do nothing.
     policy = (
         f"default-src 'none'; img-src data:; style-src '{_hash(style)}'; "
         f"script-src '{_hash(script)}'; base-uri 'none'; form-action 'none'"
@@ -176,7 +176,7 @@ def _filled(content: dict[str, Any], title: str) -> str:
 
 
 def embedded(content: Any) -> str:
-    """JSON that can stand inside a script element: nothing in it can end the element."""
+    """JSON for a script element, escaped so that nothing in it can end the element."""
     text = json.dumps(content, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 

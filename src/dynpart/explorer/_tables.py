@@ -1,4 +1,4 @@
-"""Packing for tables: what experts say in words, the map of rows, and experts by another column."""
+"""Packing for tables: opinions in words, the map of rows, and experts by another column."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dynpart.opinions import Opinions
 
 MOST_CLASSES = 12
-"""Classes of another column that are shown; the rarer ones together are *other*."""
+"""Maximum number of classes of another column; the rarer ones are combined as *other*."""
 CARD_OPINIONS = 6
 MOST_PRIOR_NUMBERS = 200_000
 """A larger prior over codes, of about 1 MB, is left out of the page."""
@@ -30,7 +30,7 @@ MOST_PRIOR_NUMBERS = 200_000
 def table_content(
     model: LearningModel, told: Description, shown_codes: NDArray[Any]
 ) -> dict[str, Any]:
-    """What a page about a table knows beside the numbers that every page has.
+    """Content of a page about a table, beside the numbers that every page has.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def table_content(
     told : Description
         Of all rows.
     shown_codes : ndarray of shape (n_shown, n_experts)
-        Codes of the rows that can be picked.
+        Codes of the rows that can be selected.
     """
     opinions = array_opinions(model)
     by_number = {one.expert: one for one in told.experts}
@@ -93,7 +93,7 @@ def _prior(model: LearningModel) -> dict[str, Any] | None:
 
 
 def _distributions(model: LearningModel, opinions: Opinions) -> dict[str, Any]:
-    """Chances of levels, means and spreads: of every expert, and, as one more, of all rows."""
+    """Probabilities of levels, means and spreads: of every expert and, last, of all rows."""
     experts = model._experts().like(np.empty(0))
     family = experts.family
     eta = np.concatenate([experts.eta, model._usual_eta()], axis=1)
@@ -118,7 +118,7 @@ def _distributions(model: LearningModel, opinions: Opinions) -> dict[str, Any]:
 
 
 def _dispersions(model: LearningModel) -> list[float | None]:
-    """Of columns of counts, as many as are negative binomial; None for all others."""
+    """Dispersions of negative binomial columns of counts; None for other columns."""
     kinds = model.schema_.kinds
     told: list[float | None] = [None] * len(kinds)
     columns = [d for d, kind in enumerate(kinds) if kind == "count"]
@@ -136,13 +136,13 @@ def _level_names(model: LearningModel, d: int, n_levels: int) -> list[str] | Non
 
 
 def by_column(codes: NDArray[Any], values: Sequence[Any], name: str) -> dict[str, Any]:
-    """How each expert's rows are spread over another column.
+    """Distribution of each expert's rows over another column.
 
     Parameters
     ----------
     codes : ndarray of shape (n_rows, n_experts)
     values : sequence
-        Numbers, or anything else, which then are classes; None or NaN is left out.
+        Numbers, or other values, which are classes; None or NaN is left out.
     name : str
     """
     if len(values) != len(codes):

@@ -1,4 +1,4 @@
-"""Learning: the loop that never looks at a row, and the plans it follows."""
+"""Learning: the loop, which works on sums instead of rows, and the plans that it follows."""
 
 from dynpart.deprecated import renamed_in
 from dynpart.learning._batch import (

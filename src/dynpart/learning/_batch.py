@@ -1,4 +1,4 @@
-"""What a batch of rows teaches: codes, then expertise, then opinions. Fits and streams alike."""
+"""The update by a batch of rows: codes, then expertise, then opinions; for fits and streams."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ Array = NDArray[np.float64]
 Sums = TypeVar("Sums", GradientSums, ResponsibilitySums)
 
 SHARPEST = 40.0
-"""Bound on log2 expertise up to which all engines share out rows in single precision."""
+"""Bound on log2 expertise up to which all engines compute responsibilities in single precision."""
 
 
 @dataclass(frozen=True)
 class Memory:
-    """How much of what earlier batches said counts beside a batch.
+    """Weights of earlier batches in the update by a batch.
 
-    By default a batch counts alone.
+    By default only the batch itself counts.
 
     Attributes
     ----------
     evidence : float
         Weight of earlier evidence for expertise.
     kept, own : float
-        Weights of the responsibility sums so far and of the batch's own in those that follow.
+        Weights of the previous responsibility sums and of the batch's own in the new sums.
     worth : float
-        Rows that one row in the sums stands for when opinions are made from them: 1, but the
-        number of rows where sums are kept as averages.
+        Rows that one row in the sums stands for in the update of opinions: 1, or the number of
+        rows if sums are kept as averages.
     """
 
     evidence: float = 0.0
@@ -60,7 +60,7 @@ def learn(
     sums: ResponsibilitySums | None = None,
     prior: CodePrior | None = None,
 ) -> tuple[Experts, ResponsibilitySums, CodeSummary]:
-    """Go through batches of rows, each with its own codes and update.
+    """Update experts by batches of rows, each with its own codes and update.
 
     Parameters
     ----------
@@ -71,18 +71,18 @@ def learn(
     batches : iterable of object
         Rows held by the engine.
     n_rows : float
-        Of all batches, each row counted as often as it weighs.
+        Total weight of the rows of all batches.
     memory : Memory
     sums : ResponsibilitySums, optional
-        What is known before the first batch.
+        Sums before the first batch.
     prior : CodePrior, optional
-        Under which codes are chosen, of as many experts as pay for themselves.
+        Under which codes are chosen; the `min_active` of the step then does not apply.
 
     Returns
     -------
     experts : Experts
     sums : ResponsibilitySums
-        Behind the opinions.
+        Those of the opinions.
     codes : CodeSummary
         Of all batches.
     """
@@ -109,10 +109,10 @@ def learn(
 def _batch_learner(
     task: Task, plan: Plan, step: Step, before: Experts, memory: Memory, prior: CodePrior | None
 ) -> Fold:
-    """What a batch of rows teaches.
+    """The function that updates experts by a batch of rows.
 
-    The function takes and returns opinions and levels of expertise, the evidence and the sums with
-    those the batch remembers, and the usage and log-likelihood of all batches so far.
+    It takes and returns opinions and levels of expertise, the evidence and the sums that are
+    remembered, and the usage and log-likelihood of all batches so far.
     """
     engine, neighbours = task.engine, task.neighbours
     family, population = before.family, task.population
@@ -164,12 +164,12 @@ def _batch_learner(
 
 
 def _amplitude(task: Task, step: Step) -> Amplitude | None:
-    """Experts are searched for as they are; gains and offsets come in with the refinement."""
+    """Amplitudes of the step: none in the search, the task's in the refinement."""
     return None if step.search else task.amplitude
 
 
 def _told(task: Task, rows: Any, experts: Experts, codes: Any) -> ResponsibilitySums:
-    """What rows tell of opinions: the averages of eq. 5 and 6, or where Newton's steps end."""
+    """Sums of rows for opinions: the averages of eq. 5 and 6, or the targets of Newton's steps."""
     if task.newton:
         return as_average(task.engine.opinion_sums(rows, experts, codes), experts.eta)
     return task.engine.responsibility_sums(rows, experts, codes)
@@ -182,9 +182,9 @@ def _times(weight: float, sums: Sums) -> Sums:
 def shared(
     task: Task, plan: Plan, sums: ResponsibilitySums, population: Array
 ) -> ResponsibilitySums:
-    """The sums with what experts hear from neighbouring variables, where there is a graph.
+    """The sums with those of neighbouring variables, if there is a graph.
 
-    Newton's method does not listen: its weights are curvatures, not numbers of rows.
+    They are unchanged in Newton's method, whose weights are curvatures, not numbers of rows.
     """
     if task.neighbours is None or task.newton:
         return sums
@@ -202,7 +202,7 @@ def update_opinions(
 def update_expertise(
     experts: Experts, evidence: GradientSums, plan: Plan, step: Step, n_rows: float
 ) -> Experts:
-    """Section 2.2.3: more expertise where the likelihood wants it, less where it does not."""
+    """Section 2.2.3: expertise changes in the direction of the gradient of the likelihood."""
     change = plan.expertise_change(evidence, n_rows)
     moved = experts.log2_expertise + (change if step.size == 1 else step.size * change)
     bound = step.log2_bound
@@ -210,9 +210,9 @@ def update_expertise(
 
 
 def within_bound(log2_expertise: Array, bound: float) -> Array:
-    """Shrink each variable's levels as a whole until the largest is within the bound.
+    """Shrink each variable's levels by a common factor until the largest is within the bound.
 
-    Cutting them off instead would make ties, and an early order could never be overturned.
+    Clipping would create ties, and an early order of experts could never change.
     """
     if not math.isfinite(bound):
         return log2_expertise
@@ -222,7 +222,7 @@ def within_bound(log2_expertise: Array, bound: float) -> Array:
 
 
 def sharpened(experts: Experts, power: float) -> Experts:
-    """The same experts with their expertise raised to a power, as far as engines like it."""
+    """The same experts with their expertise raised to a power, within the bound of the engines."""
     if power == 1:
         return experts
     levels = within_bound(power * experts.log2_expertise, SHARPEST)
@@ -230,7 +230,7 @@ def sharpened(experts: Experts, power: float) -> Experts:
 
 
 def break_ties(experts: Experts) -> Experts:
-    """Among equal levels of expertise let the more confident expert, of lower variance, win."""
+    """Among equal levels of expertise, rank the expert with the lower variance first."""
     xp = namespace(experts.eta)
     variance = experts.family.variance(experts.eta)
     place = xp.argsort(xp.argsort(variance, axis=0, stable=True), axis=0)

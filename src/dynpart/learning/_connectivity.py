@@ -1,4 +1,4 @@
-"""Connectivity: lets evidence, and a little of the opinions, flow along a graph of variables."""
+"""Connectivity: evidence, and partly opinions, are diffused over a graph of variables."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 
 ACCURACY = 1e-6
-"""Terms of the expansion below this weight are left out."""
+"""Terms of the expansion with smaller weights are left out."""
 HEARSAY = 20.0
-"""Rows that the opinion of the neighbourhood counts for in an expert's own."""
+"""Weight, in rows, of the average opinion of neighbouring variables in an expert's own."""
 
 
 class Neighbours:
-    """How variables listen to their neighbours.
+    """How variables share evidence and opinions with their neighbours.
 
-    Evidence for expertise is shared out over `radius` edges. Opinions stay each variable's own, but
-    the average opinion within two thirds of the radius counts for a few rows: where an expert has
-    seen little, it thinks what it thinks nearby. Without edges neither changes anything.
+    Evidence for expertise is diffused over `radius` edges. Opinions remain those of each variable,
+    but the average opinion within two thirds of the radius is added with the weight of a few rows.
+    It matters where an expert has few rows. Without edges nothing changes.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class Neighbours:
     Attributes
     ----------
     n_rows : float
-        Rows that the opinion of the neighbourhood counts for.
+        Weight, in rows, of the average opinion of neighbouring variables.
     """
 
     n_rows = HEARSAY
@@ -48,14 +48,14 @@ class Neighbours:
         self._diffuse_opinions = diffusion(graph, radius / 1.5)
 
     def evidence(self, sums: GradientSums) -> GradientSums:
-        """Evidence as the neighbourhood has it."""
+        """Evidence, diffused over the graph."""
         diffused = [self._diffuse(sums.first), self._diffuse(sums.second)]
         return GradientSums(namespace(sums.array).stack(diffused))
 
     def opinions(
         self, sums: ResponsibilitySums, population: Array, epsilon: float
     ) -> ResponsibilitySums:
-        """Sums with some rows more, in which every value is what the neighbourhood thinks."""
+        """Sums with further rows that have the average opinion of neighbouring variables."""
         diffuse = self._diffuse_opinions
         weight, more = sums.weight, copied(sums.array)
         nearby = diffuse(weight) + epsilon
@@ -66,9 +66,9 @@ class Neighbours:
 
 
 def neighbourly(connectivity: Any, n_features: int) -> Neighbours | None:
-    """Neighbours within a radius that grows with the size of the picture.
+    """Neighbours within a radius that grows with the number of variables.
 
-    On a square grid a 45th of its side; None without a graph, or without an edge in it.
+    It is 1/45 of the side of a square grid; None without a graph, or without an edge in it.
     """
     if connectivity is None:
         return None
@@ -109,17 +109,17 @@ def check_connectivity(connectivity: Any, n_features: int) -> sparse.csr_array:
 
 
 def diffusion(graph: sparse.csr_array, radius: float) -> Callable[[Array], Array]:
-    """Build the function that spreads values over a graph as heat would.
+    """The function that diffuses values over a graph.
 
     On a grid the result is a Gaussian blur with standard deviation `radius`, in edges. The heat
     kernel exp(-t L), with L the graph's Laplacian, is expanded in Chebyshev polynomials: about
-    5 * radius sparse products, on any graph, and no matrix is ever inverted.
+    5 * radius sparse products on any graph, without a matrix inverse.
 
     Parameters
     ----------
     graph : csr_array of shape (n_features, n_features)
     radius : float
-        Typical distance, in edges, over which evidence is shared.
+        Typical distance, in edges, over which values are diffused.
 
     Returns
     -------
@@ -167,5 +167,5 @@ def _sparse_tensor(matrix: sparse.csr_array, values: Any) -> Any:
     """The matrix as a tensor on the device of `values`."""
     parts = (like(part, values) for part in (matrix.indptr, matrix.indices, matrix.data))
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Sparse", UserWarning)  # torch calls them a beta
+        warnings.filterwarnings("ignore", "Sparse", UserWarning)  # torch warns of a beta
         return namespace(values).sparse_csr_tensor(*parts, size=matrix.shape)

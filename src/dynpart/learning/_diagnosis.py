@@ -34,15 +34,15 @@ def complaints(
     Parameters
     ----------
     summary : CodeSummary
-        Of training rows as they are encoded: all of them, or 20,000 where there are more.
+        Of training rows as they are encoded: all of them, or 20,000 if there are more.
     experts : Experts
     history : tuple of IterationRecord
     max_active : int
     unseen : Unseen, optional
         Estimated scores of unseen rows, if known.
     several_trials : bool, default=False
-        Whether searches with several active experts were tried, and this one was the shortest
-        description: then rows that have one expert each are no failure.
+        Whether searches with several active experts were tried, and this one had the shortest
+        description: then rows with one expert each are no failure.
 
     Returns
     -------

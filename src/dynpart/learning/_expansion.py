@@ -1,4 +1,4 @@
-"""Compiled: what flows along a graph of variables, as a sum of polynomials of a sparse matrix."""
+"""Compiled: diffusion over a graph of variables, as a sum of polynomials of a sparse matrix."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dynpart.compiled import compiled
 
 @compiled
 def expand(indptr, indices, data, weight, values):  # type: ignore[no-untyped-def]
-    """Sum of Chebyshev polynomials T_i of a sparse matrix M, each with a weight, times values.
+    """Weighted sum of Chebyshev polynomials T_i of a sparse matrix M, times values.
 
-    T_0 = 1, T_1 = M and T_(i+1) = 2 M T_i - T_(i-1). Every step goes over the values once.
+    T_0 = 1, T_1 = M and T_(i+1) = 2 M T_i - T_(i-1). Every step is one pass over the values.
 
     Parameters
     ----------
     indptr, indices, data : ndarray
-        The matrix, row by row, of shape (n_features, n_features).
+        The matrix in compressed rows, of shape (n_features, n_features).
     weight : ndarray of shape (n_terms,)
         At least two.
     values : ndarray of shape (n_experts, n_features)
@@ -31,7 +31,7 @@ def expand(indptr, indices, data, weight, values):  # type: ignore[no-untyped-de
     current = last
     product = np.empty(n_experts)
     for term in range(1, weight.size):
-        # From the second term on, what was the last becomes the next.
+        # From the second term on, the array of the last term is reused for the next.
         further = np.empty_like(current) if term == 1 else last
         for i in range(n_features):
             product[:] = 0.0

@@ -22,10 +22,10 @@ class RunLog(Protocol):
     """Stores the state of every run of the learner, so that an interrupted fit can continue."""
 
     def begin(self, start: LearnerState) -> LearnerState:
-        """Where the next run stands: `start`, unless an earlier process came further."""
+        """State from which the next run continues: `start`, or that of an earlier process."""
 
     def note(self, state: LearnerState) -> None:
-        """Take note of the state after an iteration of the current run."""
+        """Store the state after an iteration of the current run."""
 
 
 def run(
@@ -61,11 +61,11 @@ def iterate(
     seed: int,
     unread: bool = False,
 ) -> Iterator[LearnerState]:
-    """Go through the steps that `state` has not seen yet, yielding the state after each.
+    """Run the remaining steps after `state`, yielding the state after each.
 
-    Iteration t draws its rows from a generator seeded by (`seed`, t) alone, so a run that was
-    stopped continues exactly as if it had not been. If records may stay `unread`, a GPU is not
-    asked for their numbers before it has gone through all rows.
+    The random generator of iteration t is seeded by (`seed`, t) alone, so an interrupted run
+    continues exactly as if it had not stopped. If records may stay `unread`, their numbers are not
+    copied from a GPU before an iteration over all rows.
     """
     rows = None
     while (t := _next_step(state, steps, task.tol)) is not None:
@@ -82,7 +82,7 @@ def iterate(
 
 
 def current_prior(task: Task, experts: Experts, rows: Any) -> CodePrior:
-    """The prior of the codes that these experts give some rows by their likelihood alone."""
+    """The prior of the codes that maximise the likelihood of some rows under these experts."""
     codes = pursue(task.engine, rows, experts, task.rule(n_swaps=UNTIL_SETTLED))
     return prior_of(codes, experts.n_experts, ROUGHLY)
 
@@ -100,7 +100,7 @@ def _iteration(
     rng: np.random.Generator,
     prior: CodePrior | None,
 ) -> LearnerState:
-    """Go through the rows as the step says."""
+    """Process the rows of one step."""
     n_rows = task.moments.weight if step.n_rows is None else step.n_rows * step.n_batches
     memory = Memory(evidence=step.memory, kept=step.memory)
     batches = _batches(task, step, rng)
@@ -129,19 +129,19 @@ def learn_once(
     batches : iterable of object
         Rows held by the engine.
     n_rows : float
-        Of all batches.
+        Total weight of the rows of all batches.
     memory : Memory
     sums : ResponsibilitySums, optional
-        What is known before the first batch.
+        Sums before the first batch.
     prior : CodePrior, optional
-        Under which codes are chosen, of as many experts as pay for themselves.
+        Under which codes are chosen; the `min_active` of the step then does not apply.
 
     Returns
     -------
     state : LearnerState
-        With a record more, perhaps an unread one.
+        With one more record, possibly unread.
     sums : ResponsibilitySums
-        Behind the opinions.
+        Those of the opinions.
     codes : CodeSummary
         Of all batches.
     """
@@ -166,7 +166,7 @@ def learn_once(
 def _shrunk(
     task: Task, plan: Plan, experts: Experts, sums: ResponsibilitySums
 ) -> tuple[Experts, float]:
-    """Opinions that are averages of these sums, shrunk, and the extra shrinkage that was chosen."""
+    """Opinions from these sums, shrunk, and the extra shrinkage that was chosen."""
     heard = shared(task, plan, sums, task.population)
     own, others = (sums.weight, sums.statistics), (heard.weight, heard.statistics)
     family = experts.family.settled(*own)
@@ -175,7 +175,7 @@ def _shrunk(
 
 
 def _next_step(state: LearnerState, steps: list[Step], tol: float) -> int | None:
-    """Which step comes next: of those after opinions have settled only the last, if it shrinks."""
+    """Index of the next step; once opinions have settled, only the last one if it shrinks."""
     done, last = len(state.history), state.history[-1] if state.history else None
     if done == len(steps) or (last is not None and last.step.shrink):
         return None
@@ -185,7 +185,7 @@ def _next_step(state: LearnerState, steps: list[Step], tol: float) -> int | None
 
 
 def _settled(record: IterationRecord, tol: float) -> bool:
-    """Whether an iteration over all rows after the search changed nothing."""
+    """Whether an iteration over all rows after the search changed opinions less than `tol`."""
     step = record.step
     return not step.search and step.n_rows is None and record.opinion_change < tol
 

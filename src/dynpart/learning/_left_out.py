@@ -30,12 +30,12 @@ class LeftOut:
     amount: Array | None
 
     def taken(self, engine: Engine, rows: Any) -> Any:
-        """These of some rows held by the engine."""
+        """The left-out ones among rows held by the engine."""
         part = engine.take(rows, self.indices)
         return part if self.amount is None else part.weighing(like(self.amount, part.values))
 
     def of_others(self, weight: Array | None, n_rows: int) -> tuple[NDArray[np.intp], Array | None]:
-        """Rows of which something is left, and how much; None if rows have no weights."""
+        """Rows with remaining weight, and this weight; None if rows have no weights."""
         if self.amount is None or weight is None:
             return np.delete(np.arange(n_rows), self.indices), None
         rest = weight.copy()
@@ -47,21 +47,21 @@ class LeftOut:
 def leave_out(
     weight: Array | None, n_rows: int, n_left_out: int, n_folds: int, rng: np.random.Generator
 ) -> list[LeftOut]:
-    """Draw rows and share them out to folds; a row of weight w is drawn as w equal rows would be.
+    """Draw rows and divide them into folds; a row of weight w is drawn as w equal rows would be.
 
     Parameters
     ----------
     weight : ndarray of shape (n_rows,) or None
     n_rows : int
     n_left_out : int
-        Rows to draw, each counted as often as it weighs; at most all of them.
+        Total weight of the rows to draw; at most that of all rows.
     n_folds : int
     rng : numpy.random.Generator
 
     Returns
     -------
     list of LeftOut
-        None is empty.
+        Non-empty folds.
 
     Examples
     --------

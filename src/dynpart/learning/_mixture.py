@@ -33,7 +33,7 @@ FIRST_ITERATIONS = 20
 MOST_ITERATIONS = 60
 """EM iterations on all rows."""
 SETTLED = 1e-4
-"""Nats a row that an iteration must gain to be followed by another."""
+"""Minimum gain of an iteration, in nats per row, to be followed by another."""
 SHARPNESS = 1.3
 """Power of the posterior probabilities in the last iterations."""
 SHARP_ITERATIONS = 20
@@ -42,7 +42,7 @@ PULLS = (1.0, 4.0, 32.0)
 WORTH_PULLING = 2.0
 """Nats, over all held-back rows, that a larger weight must gain."""
 FEWEST_TO_PULL = 2000
-"""Rows of which some can be held back to choose this weight."""
+"""Minimum number of rows to hold back some and choose this weight."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,7 @@ class Mixture:
     log_weight : ndarray of shape (n_experts,)
         Log probabilities of the experts.
     n_rows : float
-        Rows it was fitted to.
+        Number of rows it was fitted to.
     log_likelihood, log_joint : float
         Means of log P(x) and, for the likeliest expert, of log P(x, expert) in the last iteration.
     epsilon : float
@@ -78,9 +78,9 @@ class Mixture:
         return to_numpy(mixture_densities(rows, self.experts, self.log_weight))
 
     def prior(self) -> CodePrior:
-        """The same as a prior over codes: a type of row for each expert, active alone.
+        """The mixture as a prior over codes: a type of row for each expert, active alone.
 
-        Other experts are active in such rows as rarely as half a row among all would have it.
+        The probability of other experts in such rows is that of half a row among all.
         """
         n_experts, rare = len(self.log_weight), 0.5 / (self.n_rows + 1)
         p = np.where(np.eye(n_experts, dtype=bool), 1 - rare, rare)
@@ -132,7 +132,7 @@ def can_pull(task: Task) -> bool:
 def _best_epsilon(task: Task, plan: Plan, seed: int) -> float:
     """The weight of the data's average in opinions that describes held-back rows best.
 
-    Opinions that leave a row out do not tell: the row had a part in what components became. So
+    Leaving a row out of the opinions is not enough, because it influenced the components. So
     mixtures are learnt without the held-back rows.
     """
     best, highest = PULLS[0], -np.inf
@@ -147,7 +147,7 @@ def _best_epsilon(task: Task, plan: Plan, seed: int) -> float:
 
 
 def mixture_without(task: Task, plan: Plan, left_out: Any, seed: int, epsilon: float) -> Mixture:
-    """The mixture of all rows but some, which are held by the engine, learnt again."""
+    """The mixture learnt again without some rows, which are held by the engine."""
     start = _start(task, plan, seed, epsilon)
     own = task.engine.mixture_sums(left_out, start.experts, start.log_weight).sums
     usual, _ = task.moments_without(own.statistics.sum(axis=1), own.weight.sum(axis=0))
@@ -155,7 +155,7 @@ def mixture_without(task: Task, plan: Plan, left_out: Any, seed: int, epsilon: f
 
 
 def _start(task: Task, plan: Plan, seed: int, epsilon: float | None = None) -> Mixture:
-    """Experts that differ by chance, equally probable."""
+    """Random experts with equal probabilities."""
     rng = np.random.default_rng((seed, 1))
     experts = plan.start(task.family, task.moments, task.n_experts, rng)
     even = like(np.full(task.n_experts, -np.log(task.n_experts)), experts.eta)

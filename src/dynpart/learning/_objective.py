@@ -22,7 +22,7 @@ AS_SHORT = 0.01
 def activation_probabilities(summary: CodeSummary) -> Array:
     """How often each expert is active, kept off 0 and 1 by half a row, shape (n_experts,).
 
-    A single expert is active in every row there can be, so that its activation costs nothing.
+    A single expert is active in every row, so its activation costs nothing.
     """
     if len(summary.usage) == 1:
         return ALWAYS + 0 * as_float64(summary.usage)
@@ -43,7 +43,7 @@ def penalised_objective(
 ) -> float:
     """Mean log P(x | h) plus the log prior whose mode eq. 5 finds, spread over `n_rows` rows.
 
-    The joint objective, with its independent bits, prefers coarse explanations even where fine
+    The joint objective, with its independent bits, prefers coarse explanations even if fine
     ones are true.
     """
     prior = experts.family.population_log_density(experts.eta, population).sum()
@@ -52,16 +52,16 @@ def penalised_objective(
 
 @dataclass(frozen=True)
 class Description:
-    """Description length of rows, which decides among searches and among fits.
+    """Description length of rows, by which searches and fits are compared.
 
     Attributes
     ----------
     joint : float
         Mean of the penalised conditional likelihood and of log P(h) of codes that are held back
-        from the prior, in nats per row. A prior that knows which experts go together can represent
+        from the prior, in nats per row. A prior with dependences between experts can represent
         the truth, so the shortest description is the true one.
     penalised : float
-        The first part of it.
+        The first part of `joint`.
     """
 
     joint: float
@@ -76,7 +76,7 @@ class Description:
     def of(
         cls, codes: Any, experts: Experts, population: Array, epsilon: float, n_rows: float
     ) -> Description:
-        """The description of some rows by these codes; `n_rows` rows pay for the experts."""
+        """Description of some rows by these codes; the cost of experts is spread over `n_rows`."""
         n_experts = experts.n_experts
         prior = mean_log_prior(codes.active(n_experts), codes.weight)
         summary = codes.summary(n_experts)
@@ -87,7 +87,7 @@ class Description:
 def shortest(descriptions: Sequence[Description]) -> int:
     """The shortest description; among equally short ones, that with the highest likelihood.
 
-    A factor with two levels takes as many bits with two experts as with one and its absence.
+    A factor with two levels takes as many bits with two experts as with one expert and its absence.
     """
     most = max(one.joint for one in descriptions)
     good = [i for i, one in enumerate(descriptions) if one.joint >= most - AS_SHORT * abs(most)]

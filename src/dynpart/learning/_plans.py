@@ -1,6 +1,6 @@
 """Plans: what each iteration of learning does, and how evidence moves expertise.
 
-A plan knows numbers of rows and experts but sees no row. The learner gets from it the initial
+A plan uses numbers of rows and experts, but no row. The learner gets from it the initial
 experts, the steps of the run and each change of expertise; replacing the plan replaces the whole
 schedule.
 """
@@ -44,7 +44,7 @@ class Step:
     min_active : int
         Minimum number of active experts.
     price : float
-        Nats that an expert beyond the minimum must gain to be activated.
+        Gain in nats that an expert beyond the minimum needs to be activated.
     smoothed : bool
         Whether the pursuit scores codes by the smoothed rule (eq. 4).
     log2_bound : float
@@ -192,7 +192,7 @@ def random_start(
 
 
 def _check_real(plan: object, name: str, least: float, *, inside: bool = False) -> None:
-    """Raise ValueError unless the plan's number is finite and at least this, or above it."""
+    """Raise ValueError unless the plan's number is finite and at least, or above, `least`."""
     value = getattr(plan, name)
     sound = isinstance(value, int | float | np.number) and least <= value < math.inf
     if not sound or (inside and value == least):
@@ -202,7 +202,7 @@ def _check_real(plan: object, name: str, least: float, *, inside: bool = False) 
 
 
 def _check_count(plan: object, name: str, least: int, *, optional: bool = False) -> None:
-    """Raise ValueError unless the plan's number is an integer of at least this."""
+    """Raise ValueError unless the plan's number is an integer of at least `least`."""
     value = getattr(plan, name)
     if (value is None and optional) or (isinstance(value, int | np.integer) and value >= least):
         return
@@ -300,22 +300,22 @@ class Annealed:
     held: ClassVar[float] = 0.7
     """Share of the search during which `min_active` is held at its full value."""
     affordable: ClassVar[float] = 4e9
-    """Terms (rows x min_active x experts x variables) of a search that may have trials."""
+    """Maximum terms (rows x min_active x experts x variables) of a search for trials to be run."""
     soft: ClassVar[float] = 0.25
-    """Share of the search with soft comparisons where there are no trials."""
+    """Share of the search with soft comparisons if there are no trials."""
     n_batches: ClassVar[int] = 3
-    """Batches an iteration of a search that is one of several trials."""
+    """Batches per iteration of a search that is one of several trials."""
     n_batches_alone: ClassVar[int] = 8
-    """The same where there are no trials: what is not spent on others is spent on this search.
+    """The same if there are no trials, so that more time is spent on the single search.
 
-    A search of few iterations, which is requested to be quick, has fewer.
+    A search of few iterations has fewer, to be quick.
     """
     memory_alone: ClassVar[float] = 0.3
     """Weight of earlier batches in such a search."""
     n_batches_refined: ClassVar[int] = 4
-    """Batches an iteration of the refinement where there are many rows."""
+    """Batches per iteration of the refinement if there are many rows."""
     last_sharpness: ClassVar[float] = 3.0
-    """How nearly averages over many rows, the last ones, follow the hard rule of encoding."""
+    """Sharpness of the last averages over many rows; the higher, the nearer to the hard rule."""
 
     def __post_init__(self) -> None:
         _check_real(self, "factor", 1)
@@ -367,7 +367,7 @@ class Annealed:
         low = max(task.min_active, math.ceil(min_active / 2))
         search_bound, final_bound = math.log2(8 * K), math.log2(max(8 * K, task.n_rows))
         small = self._is_small(task)
-        # Where no trials tell how many experts to activate: telling one of K takes log K nats.
+        # Without trials, an expert must gain the cost of naming one of K: log K nats.
         price = 0.0 if small else math.log(K)
         soft, most_batches, memory = (
             (self.held, self.n_batches, 0.0)
@@ -415,9 +415,9 @@ class Annealed:
         return [search_step(t) if t < n_search else refinement_step(t) for t in range(n_iter)]
 
     def expertise_change(self, evidence: GradientSums, n_rows: float) -> Array:
-        # Evidence in units of its own standard error: noise moves little, whatever its scale.
+        # Evidence in units of its standard error, so that noise of any scale changes little.
         xp = namespace(evidence.first)
-        least = max(ROUNDING**2 * n_rows, TINY)  # rows may weigh nothing
+        least = max(ROUNDING**2 * n_rows, TINY)  # weights of rows may be 0
         z = evidence.first / xp.sqrt(xp.clip(evidence.second, least, None))
         most = math.log2(self.factor)
         return most * xp.clip(z / self.certainty, -1, 1)

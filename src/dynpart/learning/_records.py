@@ -19,24 +19,24 @@ N_MEASURES = 5
 @renamed(doubt="shrinkage")
 @dataclass(frozen=True)
 class IterationRecord:
-    """What one iteration of learning did.
+    """Record of one iteration of learning.
 
     Attributes
     ----------
     iteration : int
     n_rows : int
-        Rows this iteration looked at.
+        Rows used in this iteration.
     joint, penalised : float
-        Mean log P(x, h), and mean log P(x | h) with the epsilon prior of the experts the
-        iteration began with, in nats per row, of the codes it found.
+        Mean log P(x, h), and mean log P(x | h) with the epsilon prior, of the codes found under
+        the experts before the iteration, in nats per row.
     mean_active : float
     opinion_change, expertise_change : float
         Mean absolute change of the experts' means, in standard deviations of the data, and of
         log2 expertise.
     step : Step
-        What the plan requested.
+        The step of the plan.
     shrinkage : float
-        Of the opinions, beyond what always happens in the end; see `Family.shrunk`.
+        Extra shrinkage of the opinions, beyond that of every last step; see `Family.shrunk`.
     """
 
     iteration: int
@@ -52,7 +52,7 @@ class IterationRecord:
 
 @dataclass(frozen=True, eq=False)
 class UnreadRecord:
-    """What the numbers of a record are computed from, on a GPU that has not come so far yet.
+    """A record whose numbers are not yet computed, because the GPU is still at work.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class UnreadRecord:
     shrinkage: float
 
     def measures(self) -> list[Any]:
-        """Numbers of the record, from `joint` to `expertise_change`, where they are computed."""
+        """Numbers of the record, from `joint` to `expertise_change`, on the experts' device."""
         before, after, codes, moments = self.before, self.after, self.codes, self.moments
         family = before.family
         population = family.population(moments)
@@ -118,7 +118,7 @@ class LearnerState:
     history: tuple[IterationRecord | UnreadRecord, ...] = ()
 
     def records(self) -> tuple[IterationRecord, ...]:
-        """The history with all its numbers: waits for a GPU, once for all of them."""
+        """The history with all its numbers, which are copied from a GPU at once."""
         unread = [record for record in self.history if isinstance(record, UnreadRecord)]
         measures = [number for record in unread for number in record.measures()]
         if measures and is_tensor(measures[0]):
@@ -132,5 +132,5 @@ class LearnerState:
         )
 
     def read(self) -> LearnerState:
-        """The same with a history that is read."""
+        """The same state, with all records read."""
         return replace(self, history=self.records())

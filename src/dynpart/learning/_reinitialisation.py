@@ -45,15 +45,15 @@ def reinitialise(
     plan : Plan
     state : LearnerState
     step : Step
-        What these iterations do, but for the rows.
+        Settings of these iterations, except for the rows.
     rows : object
-        `n_rows` rows held by the engine, to learn from and to judge by.
+        `n_rows` rows held by the engine, to learn from and to compare on.
     n_rows, seed : int
 
     Returns
     -------
     LearnerState
-        With the same history, whatever was decided.
+        With the same history in either case.
     """
     experts = state.experts
     n_experts = experts.n_experts

@@ -35,19 +35,19 @@ class Fit:
     ----------
     experts : Experts
     rows : object
-        Rows held by the engine: all of them, or as many as tell how often experts are active.
+        Rows held by the engine: all of them, or enough to count activations.
     n_rows : int
-        How many these are.
+        Number of these rows.
     codes : Codes
         Of these rows, as they will be encoded.
     history : tuple of IterationRecord
     adaptation : Adaptation
     description : Description
-        By which restarts are compared.
+        Used to compare restarts.
     unseen : Unseen or None
-        How well unseen rows would be described, where that can be said.
+        Estimated scores of unseen rows, if they can be computed.
     prior : CodePrior or None
-        The prior over codes, where it was learnt with the experts.
+        The prior over codes, if it was learnt with the experts.
     several : Fit or None
         The fit with several experts per row that a mixture was preferred to.
     """
@@ -77,7 +77,7 @@ def fit_experts(
     """Learn `n_init` times from different starts and keep the shortest description.
 
     The plan may allow a mixture, one expert per row, as an alternative. It is kept if it describes
-    rows that are left out in fewer nats; where that is close, both are learnt without some rows.
+    left-out rows in fewer nats; if that is close, both are learnt without some rows.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def fit_experts(
     report : callable, optional
         Called with the record of each finished iteration.
     journal : RunLog, optional
-        Remembers where each run stands.
+        Stores the state of each run.
 
     Returns
     -------
@@ -122,7 +122,7 @@ def fit_experts(
 def _mixture(task: Task, plan: Plan, fit: Fit, seed: int) -> Mixture | None:
     """The mixture of as many components, unless these experts are clearly better.
 
-    There is none where rows are too few to leave some out, or where more was requested.
+    None if there are too few rows to leave some out, or if more active experts were requested.
     """
     if not allows_mixture(task, plan):
         return None

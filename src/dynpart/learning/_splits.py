@@ -24,7 +24,7 @@ FEWEST_HELD_BACK = 40
 MOST_ROWS = 20_000
 """Maximum number of rows; of more, this many are drawn."""
 MOST_VALUES = 1 << 24
-"""Values of these rows, so that they fit in memory."""
+"""Maximum number of values of these rows, so that they fit in memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +41,7 @@ class Split:
 
 
 def splits_of(task: Task, rng: np.random.Generator) -> list[Split]:
-    """One part of the rows held back, or each part in turn where there are few."""
+    """One part of the rows held back, or each part in turn if there are few."""
     n_rows = task.moments.n_rows
     most = max(2, min(MOST_ROWS, MOST_VALUES // task.n_features))
     drawn = np.sort(rng.choice(n_rows, most, replace=False)) if n_rows > most else np.arange(n_rows)
@@ -51,7 +51,7 @@ def splits_of(task: Task, rng: np.random.Generator) -> list[Split]:
             "n_experts='auto' holds rows back and needs at least 2 rows, found "
             f"{weight.sum():g}; give a number"
         )
-    # As if rows stood side by side, each as often as it weighs, and every fifth was held back.
+    # As if each row was repeated as often as it weighs, and every fifth was held back.
     few = weight.sum() / HELD_BACK < FEWEST_HELD_BACK
     n_parts = min(HELD_BACK, int(weight.sum()))
     parts = [
@@ -65,10 +65,10 @@ def splits_of(task: Task, rng: np.random.Generator) -> list[Split]:
 
 
 def held_back_parts(weight: Array, n_parts: int, rng: np.random.Generator) -> list[Array]:
-    """Weights of the rows in each part; together these are all weights.
+    """Weights of the rows in each part, which add up to all weights.
 
-    Rows that weigh a whole number are split as if each stood there as often as it weighs; others
-    are not split.
+    A row with an integer weight is split as if it was repeated that often; other rows are not
+    split.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def _split(task: Task, drawn: NDArray[np.intp], kept: Array, back: Array) -> Spl
     known = task.moments
     moments = task.engine.place(_moments(rows, task.family))
     xp = namespace(moments.mean)
-    seen = moments.observed > 0  # of a column that is only in rows held back all rows tell
+    seen = moments.observed > 0  # otherwise the moments of all rows are used
     moments = replace(
         moments,
         mean=xp.where(seen, moments.mean, known.mean),

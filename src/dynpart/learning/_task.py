@@ -1,4 +1,4 @@
-"""The task: what is learnt from, and within which limits. Hands rows on, never looks into them."""
+"""The task: data and limits of learning. Passes rows on without reading them."""
 
 from __future__ import annotations
 
@@ -19,44 +19,44 @@ from dynpart.neighbourhood import neighbourhood_kernels
 from dynpart.prior import prior_kernels
 
 FEWEST_FOR_PRIOR = 200
-"""Rows from which on enough codes can be held back to judge a learnt prior."""
+"""Minimum number of rows for a learnt prior: enough codes can be held back to judge it."""
 TINY = float(np.finfo(np.float64).tiny)
 EXACT = 2**53
-"""Up to here sums of whole weights are exact."""
+"""Sums of integer weights are exact up to this value."""
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What is learnt from: rows held by an engine, what is known of them, and the limits.
+    """Data and limits of learning: rows held by an engine, their moments, and settings.
 
-    Plans read its numbers; see :class:`dynpart.learning.Sizes`.
+    Plans use its numbers; see :class:`dynpart.learning.Sizes`.
 
     Attributes
     ----------
     engine : Engine
     rows : object
-        The data, as the engine holds it; of a stream the batch at hand.
+        The data, as the engine holds it; for a stream, the current batch.
     moments : ColumnMoments
-        Means and variances of the data; of a stream those of all rows so far.
+        Means and variances of the data; for a stream, those of all rows so far.
     family : Family
     n_experts : int
     n_iter : int
-        Iterations the plan is made for; of a stream the batches until it has settled.
+        Iterations of the plan; for a stream, the batches until it has settled.
     min_active, max_active : int
         Limits on active experts per row, on top of the plan's own minimum.
     neighbours : Neighbours or None
-        Lets evidence and opinions flow between neighbouring variables.
+        Diffuses evidence and opinions between neighbouring variables.
     tol : float
-        Opinions that move less than this, in standard deviations of the data, have settled.
+        Change of opinions, in standard deviations of the data, below which they have settled.
     weight : ndarray of shape (n_rows,) or None
         How many rows each row stands for.
     newton : bool
-        Whether opinions move by Newton's method (appendix B) instead of being averages (eq. 5).
+        Whether opinions are updated by Newton's method (appendix B) instead of averages (eq. 5).
     amplitude : Amplitude or None
         Whether gains and offsets of active experts vary from row to row, and how much.
     joint : bool
-        Whether description length decides: codes under a learnt prior once the search is over, and
-        a mixture as an alternative.
+        Whether description length decides: codes are chosen under a learnt prior after the search,
+        and a mixture is tried as an alternative.
     """
 
     engine: Engine
@@ -76,7 +76,7 @@ class Task:
 
     @property
     def n_rows(self) -> int:
-        """Rows, each counted as often as it weighs."""
+        """Total weight of the rows."""
         return max(1, round(self.moments.weight))
 
     @property
@@ -85,10 +85,10 @@ class Task:
 
     @property
     def learns_prior(self) -> bool:
-        """Whether codes are chosen under a learnt prior once the search is over.
+        """Whether codes are chosen under a learnt prior after the search.
 
-        Of few rows only a prior of nearly independent bits can be told, under which a code with
-        fewer experts looks cheaper than it is.
+        From few rows only a prior of nearly independent bits can be learnt, under which codes with
+        fewer experts cost too little.
         """
         return self.joint and self.amplitude is None and self.n_rows >= FEWEST_FOR_PRIOR
 
@@ -100,26 +100,26 @@ class Task:
     def moments_without(
         self, statistics: NDArray[np.float64], gone: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Mean parameters of the data without some rows, and how many values are left.
+        """Mean parameters of the data without some rows, and the number of values left.
 
         Parameters
         ----------
         statistics : ndarray of shape (n_statistics, n_features)
-            Summed over these rows.
+            Sums over these rows.
         gone : ndarray of shape (n_features,)
-            Their observed values.
+            Number of their observed values.
         """
         xp, left = namespace(gone), self.moments.observed - gone
         kept = xp.clip(left, TINY, None)
         others = (self.moments.observed * self.population - statistics) / kept
-        # A column of which nothing is left is described as before.
+        # A column without remaining values keeps its mean parameters.
         return xp.where(left > TINY**0.5, others, self.population), kept
 
     def draw(self, rng: np.random.Generator, n_rows: int, *, replace: bool) -> Any:
-        """So many rows drawn at random, held by the engine.
+        """`n_rows` rows drawn at random, held by the engine.
 
-        Without replacement these are all rows if there are no more. A row that weighs w is drawn
-        as w equal rows would be.
+        Without replacement these are all rows if there are no more. A row of weight w is drawn as
+        w equal rows would be.
         """
         if not replace and n_rows >= self.n_rows:
             return self.rows
@@ -142,11 +142,11 @@ class Task:
 
     @property
     def n_compared(self) -> int:
-        """Rows that are enough to compare models of this size."""
+        """Number of rows that is enough to compare models of this size."""
         return min(self.n_rows, max(1000, 20 * self.n_experts))
 
     def count(self, rows: Any) -> int:
-        """How many rows these are, all of them or some that were drawn, whatever they weigh."""
+        """Number of these rows, all or some that were drawn, regardless of weights."""
         return self.moments.n_rows if rows is self.rows else len(rows)
 
     def rule(
@@ -158,7 +158,7 @@ class Task:
         n_starts: int = 1,
         n_swaps: int = 0,
     ) -> PursuitRule:
-        """Activate what gains more than its price, at least `least` experts, within the limits."""
+        """Activate experts that gain more than their price, at least `least`, within the limits."""
         fewest = min(self.max_active, max(self.min_active, least))
         return PursuitRule(
             fewest,
@@ -171,15 +171,15 @@ class Task:
 
 
 def with_levels(engine: Engine, rows: Any, family: Family, moments: ColumnMoments) -> ColumnMoments:
-    """The moments with counts of levels, where the family has categorical variables.
+    """The moments with counts of levels, if the family has categorical variables.
 
-    Counts are responsibility sums of one expert, so every engine knows how to find them.
+    Counts are the responsibility sums of one expert, which every engine computes.
 
     Parameters
     ----------
     engine : Engine
     rows : object
-        In the engine's hands, as `family` encodes them.
+        Rows held by the engine, as `family` encodes them.
     family : Family
     moments : ColumnMoments
         Of the same rows.
@@ -201,13 +201,13 @@ def with_levels(engine: Engine, rows: Any, family: Family, moments: ColumnMoment
 def expected_kernels(
     engine: Engine, rows: Any, family: Family, moments: ColumnMoments, n_experts: int
 ) -> list[Kernel]:
-    """Kernels that a fit will call: those that take longest to compile, the longest first.
+    """Kernels that a fit will call and that are slow to compile, the slowest first.
 
     Parameters
     ----------
     engine : Engine
     rows : object
-        In the engine's hands, as `family` encodes them.
+        Rows held by the engine, as `family` encodes them.
     family : Family
     moments : ColumnMoments
     n_experts : int
@@ -228,7 +228,7 @@ def expected_kernels(
 
 
 def _average(family: Family, moments: ColumnMoments) -> Experts:
-    """One expert, of the opinion of all rows as far as the moments tell it."""
+    """One expert with the opinion of all rows, as far as the moments determine it."""
     xp = namespace(moments.mean)
     known = replace(moments, levels=xp.stack([0 * moments.mean] * family.n_statistics))
     return Experts(

@@ -1,7 +1,7 @@
 """Trial searches with different minimum numbers of active experts, of which the best continues.
 
-Which minimum is right depends on how many parts a row has. No rule knows that beforehand, but the
-description length of some rows tells it afterwards.
+The right minimum depends on how many parts a row has. It is not known beforehand, but the
+description length of some rows decides afterwards.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dynpart.learning._task import Task
 from dynpart.pursuits import pursue
 
 REPEATS = 4
-"""Searches with each minimum: even the right one fails now and then, so none is given up early."""
+"""Searches with each minimum: even the right one sometimes fails, so all are completed."""
 
 
 @renamed(floor="min_active")
@@ -54,7 +54,7 @@ class Adaptation:
     min_active : int
         Minimum number of active experts during the search.
     n_rows : int
-        Rows on which trials were compared; 0 where there was one search only.
+        Rows on which trials were compared; 0 if there was only one search.
     trials : tuple of Trial
     mixture : bool
         Whether one expert per row, a mixture, described left-out rows in fewer bits than the
@@ -107,7 +107,7 @@ def run_trials(
     n_rows, seed : int
     journal : RunLog or None
     report : callable or None
-        Told of the iterations of the search that is kept.
+        Called with the records of the search that is kept.
 
     Returns
     -------

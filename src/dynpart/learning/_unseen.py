@@ -28,26 +28,26 @@ from dynpart.rows import Rows
 Array = NDArray[np.float64]
 
 SAMPLE = 250
-"""Rows that are described as if they had not been seen."""
+"""Number of rows that are left out and described."""
 SAMPLE_TO_COMPARE = 1000
-"""The same where a mixture may be better: such differences are smaller."""
+"""The same if a mixture is compared, since such differences are smaller."""
 FOLDS = 5
-"""Parts in which these are left out."""
+"""Number of parts in which these rows are left out."""
 WORTH_IT = 70.0
 """Nats, about 100 bits over all rows, that a mixture must save to be preferred."""
 MANY = 10
-"""All folds are left out of a mixture at once if there are so many times as many rows."""
+"""All folds are left out of a mixture at once if there are this many times as many rows."""
 CLOSE = 0.01
-"""Share of the nats of a row by which the estimate may be off."""
+"""Relative error of the estimate, as a share of the nats of a row."""
 VAGUE = 1.0
-"""Nats by which the estimate for a single row may be off for other reasons than chance."""
+"""Error of the estimate for a single row, in nats, beyond sampling error."""
 PRICE = 1.0
-"""Nats, over all rows, that a fitted number loses on unseen ones (Akaike's correction)."""
+"""Nats, over all rows, that a fitted parameter loses on unseen ones (Akaike's correction)."""
 
 
 @dataclass(frozen=True)
 class Unseen:
-    """What it takes to describe rows that were left out, in nats per row (log-likelihoods).
+    """Scores of left-out rows: log-likelihoods in nats per row.
 
     Attributes
     ----------
@@ -70,14 +70,14 @@ class Unseen:
     mixture: float = math.nan
 
     def prefers_mixture(self, n_rows: float) -> bool:
-        """Whether a mixture describes so many rows clearly more shortly.
+        """Whether a mixture describes `n_rows` rows in clearly fewer nats.
 
-        Several experts per row tell people more, so they are kept where little is at stake.
+        Several experts per row are easier to interpret, so they are kept if it is close.
         """
         return n_rows * (self.mixture - self.density) > WORTH_IT
 
     def is_close(self) -> bool:
-        """Whether a mixture is about as good by this estimate, which flatters the experts."""
+        """Whether a mixture is about as good by this estimate, which favours the experts."""
         return abs(self.mixture - self.density) < CLOSE * abs(self.density)
 
 
@@ -93,12 +93,12 @@ def describe_unseen(
     seed: int,
     mixture: Mixture | None = None,
 ) -> Unseen | None:
-    """Leave some rows out of the experts' opinions, encode them, and see how likely they are.
+    """Leave some rows out of the experts' opinions, encode them, and compute their likelihood.
 
-    Nothing is learnt again. What the rows added to the sums behind the opinions is taken back.
-    Levels of expertise stay as they are, though these rows had a part in them; so every expert
-    that shares a variable with others pays for the level that was fitted to it. Independent
-    columns are left the same rows. None if there is no second row or no second expert.
+    Nothing is learnt again: the contribution of these rows is subtracted from the sums of the
+    opinions. Levels of expertise are not changed, although they were fitted to these rows. So a
+    price is paid for every level of an expert that shares a variable with others. Independent
+    columns leave out the same rows. None if there is only one row or one expert.
 
     Parameters
     ----------
@@ -109,13 +109,13 @@ def describe_unseen(
         `n_coded` rows held by the engine.
     n_coded : int
     codes : Codes
-        How they are encoded.
+        Codes of these rows.
     rule : PursuitRule
     last : IterationRecord or None
         Of the iteration that made the opinions.
     seed : int
     mixture : Mixture, optional
-        Described in the same way, as an alternative.
+        Evaluated in the same way, as an alternative.
 
     Returns
     -------
@@ -151,12 +151,12 @@ def describe_unseen(
             codes = pursue(engine, rows, experts, replace(rule, prior=first))
         active = codes.active(n_experts)
         apart = [together(folds)] if at_once else folds
-        # A mixture is a rival to be beaten fairly; independent columns are far behind.
+        # A comparison with a mixture needs a full prior; independent columns are far worse.
         most_types = ROUGHLY if mixture is None else MOST_TYPES
         fitted = [_prior_without(active, weight, part, most_types) for part in apart]
         priors = fitted * len(folds) if at_once else fitted
     if mixture is not None:
-        # Fewer rows would make a mixture worse: those left out must be a small part of all.
+        # Fewer rows make a mixture worse, so the left-out ones must be a small part of all.
         at_once = n_rows >= MANY * n_sample
         gone = [together(folds).taken(engine, rows)] if at_once else parts
         learnt = [mixture_without(task, plan, part, seed, mixture.epsilon) for part in gone]
@@ -197,7 +197,7 @@ def describe_unseen(
             )
         )
     n, *ways, columns, density, alone = np.array(found).T
-    # Codes may be told bit by bit, by how many experts are active and which, or by a learnt prior.
+    # Codes by independent bits, by the number and choice of active experts, or by a learnt prior.
     described_best = max(ways, key=np.sum)
     gaps = (described_best - columns) / n
     error = np.std(gaps, ddof=1) / np.sqrt(len(gaps))
@@ -212,7 +212,7 @@ def describe_unseen(
 
 
 def _codes_of_parts(engine: Engine, parts: list[Any], experts: Experts, rule: PursuitRule) -> list:
-    """Codes of rows in several parts; on a GPU found at once, where launches cost most."""
+    """Codes of rows in several parts; found at once on a GPU, because launches cost most there."""
     if not all(is_remote(part.values) for part in parts):
         return [pursue(engine, part, experts, rule) for part in parts]
     codes = pursue(engine, Rows.joined(parts), experts, rule)
@@ -227,7 +227,7 @@ def _weight(codes: Any) -> Array | None:
 def _prior_without(
     active: Any, weight: Array | None, left_out: LeftOut, most_types: int
 ) -> CodePrior:
-    """The prior of codes, of shape (n_rows, n_experts), of all rows but these."""
+    """The prior fitted to codes of shape (n_rows, n_experts), without these rows."""
     rest, amount = left_out.of_others(weight, len(active))
     return fit_prior(active[like(rest, active)], amount, most_types)
 
@@ -257,7 +257,7 @@ def _opinions(
 
 
 def _n_levels(weight: Array, variance: Array) -> float:
-    """How many levels of expertise were fitted: of each variable's effective owners all but one."""
+    """Number of fitted levels of expertise: the effective owners of each variable, minus one."""
     xp = namespace(weight)
     share = weight / xp.clip(weight.sum(axis=0), TINY, None)
     entropy = -(share * xp.log(xp.clip(share, TINY, None))).sum(axis=0)
@@ -267,9 +267,9 @@ def _n_levels(weight: Array, variance: Array) -> float:
 def _by_columns(
     family: Family, statistics: Array, others: Array, gone: Array, kept: Array, plan: Plan
 ) -> float:
-    """Log-likelihood of rows, given by their summed statistics, as one expert describes them.
+    """Log-likelihood of rows, given by their summed statistics, under one expert.
 
-    So many values of each column are `gone`, and so many are `kept`.
+    `gone` and `kept` are the numbers of values of each column that are left out and kept.
     """
     xp = namespace(statistics)
     sums = kept[None], (kept * others)[:, None]
@@ -281,13 +281,13 @@ def _by_columns(
 
 
 def _sizes(codes: Any, n_experts: int) -> Array:
-    """How many codes have 0, 1, ... active experts."""
+    """Number of codes with 0, 1, ... active experts."""
     size = to_numpy(codes.active(n_experts)).sum(axis=1)
     return np.bincount(size, _weight(codes), minlength=n_experts + 1).astype(float)
 
 
 def _log_prior_of_sizes(active: NDArray, sizes: NDArray, max_active: int) -> Array:
-    """Log P(h) of codes told by their size, whose frequencies are `sizes`, then as one of many."""
+    """Log P(h): the log frequency of the code's size, `sizes`, and equal shares within a size."""
     n_experts = active.shape[1]
     k = active.sum(axis=1)
     frequency = (sizes + 0.5) / (sizes.sum() + 0.5 * max_active)

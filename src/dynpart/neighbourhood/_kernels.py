@@ -51,11 +51,11 @@ def sum_neighbours(density, ranks, active, tables, log_density, activation):
     ranks : ndarray of shape (n_experts, n_features)
     active : ndarray of shape (n_rows, n_experts), bool
     tables : tuple
-        A prior's coefficients, `CodePrior.by_expert`, and its factors `without_edges`.
+        Coefficients of a prior, `CodePrior.by_expert`, and its factors `without_edges`.
     log_density : ndarray of shape (n_rows,)
-        To be filled in.
+        Output.
     activation : ndarray of shape (n_rows, n_experts)
-        To be filled in: shares of the sum in which each expert is active.
+        Output: share of the sum in which each expert is active.
     """
     n_experts = len(ranks)
     is_active, seats = np.zeros(n_experts + 1, np.bool_), np.empty(n_experts, np.int64)
@@ -63,25 +63,25 @@ def sum_neighbours(density, ranks, active, tables, log_density, activation):
         code = seats[: list_code(active[i], is_active, seats)]
         values, _, _ = tell_neighbours(code, is_active, density[i], ranks, tables)
         if len(code) == 1:
-            values[1, n_experts] = -np.inf  # an empty code is worth nothing
+            values[1, n_experts] = -np.inf  # the empty code is excluded
         log_density[i] = share_out(code, values, activation[i])
 
 
 @compiled
 def lose_experts(density, ranks, active, tables, fewest, losses):
-    """What each row loses if an expert is taken away, for every expert.
+    """Loss of each row if an expert is removed, for every expert.
 
-    A code with the expert loses it, or exchanges it for another, whichever is better. Codes of the
-    others have the probability of both their completions.
+    If the code has the expert, it is dropped or exchanged for another, whichever is better. A code
+    of the remaining experts has the sum of its probabilities with and without it.
 
     Parameters
     ----------
     density, ranks, active, tables
         As in `sum_neighbours`; there are at least two experts.
     fewest : int
-        Active experts that a code has at least.
+        Minimum number of active experts.
     losses : ndarray of shape (n_rows, n_experts)
-        To be filled in.
+        Output.
     """
     n_experts = len(ranks)
     is_active, seats = np.zeros(n_experts + 1, np.bool_), np.empty(n_experts, np.int64)
@@ -89,7 +89,7 @@ def lose_experts(density, ranks, active, tables, fewest, losses):
         code = seats[: list_code(active[i], is_active, seats)]
         values, gains, explained = tell_neighbours(code, is_active, density[i], ranks, tables)
         told = values[0, n_experts]
-        # Log P(h) of the code, and of it with one expert more.
+        # Log P(h) of the code, and of the code with one more expert.
         chances = values[0] - explained[0]
         for k in range(n_experts):
             chances[k] -= gains[0, k]
@@ -110,16 +110,16 @@ def lose_experts(density, ranks, active, tables, fewest, losses):
 
 @part
 def tell_neighbours(code, is_active, density, ranks, tables):
-    """Log P(x | h) P(h) of the codes that one change leads to.
+    """Log P(x | h) P(h) of the codes that differ by one change.
 
-    Row 0 of what is returned is about the code itself, row 1 + s about it without its expert s.
+    Row 0 of the results is for the code itself, row 1 + s for the code without its expert s.
 
     Returns
     -------
     values : ndarray of shape (n_active + 1, n_experts + 1)
-        With a further expert; the last column stands for none.
+        With one more expert; the last column is without one.
     gains : ndarray of shape (n_active + 1, n_experts)
-        By how much a further expert raises the log-likelihood.
+        Increase of the log-likelihood by one more expert.
     explained : ndarray of shape (n_active + 1,)
         The log-likelihood without it.
     """
@@ -235,7 +235,7 @@ def fill_odds(code, is_active, tables, joint, odds):
 def score_codes(gone, joint, odds, tables, is_active, scores, weight, values):
     """Log P(x | h) P(h) of a code without expert `gone`, and of this code plus one expert.
 
-    With `gone` -1, it is the whole code. `scores` are its log-likelihood and the gains of others.
+    If `gone` is -1, it is the whole code. `scores` are its log-likelihood and the gains of others.
     """
     explained, gains = scores
     _, _, parent, _, apart = tables
@@ -285,7 +285,7 @@ def share_out(code, values, activation):
             if k < n_experts:
                 activation[k] += value
             if row > 0:
-                activation[code[row - 1]] += value  # for now the share without this expert
+                activation[code[row - 1]] += value  # at first the share without this expert
     for k in range(n_experts):
         activation[k] /= total
     for k in code:

@@ -73,8 +73,8 @@ def expert_losses(
 ) -> Array:
     """Nats of log P(x | h) P(h) that each row loses without each expert, (n_rows, n_experts).
 
-    A row whose code has the expert gets the best of the codes without it that one change leads to.
-    Without an expert its activation need not be told: a loss is negative in rows that do not use
+    A row whose code has the expert gets the best code without it that differs by one change.
+    Without the expert, its activation has no cost, so the loss is negative in rows that do not use
     it.
 
     Parameters
@@ -83,10 +83,10 @@ def expert_losses(
     active : ndarray of shape (n_rows, n_experts), bool
         Codes, none of which is empty.
     experts : Experts
-        At least two, all in NumPy's arrays.
+        At least two, all in NumPy arrays.
     prior : CodePrior
     fewest : int, default=1
-        Active experts that a code has at least.
+        Minimum number of active experts.
     """
     from dynpart.neighbourhood._kernels import lose_experts
 
@@ -106,7 +106,7 @@ def _by_parts(
     prior: CodePrior,
     of_part: Callable[..., None],
 ) -> None:
-    """Call `of_part` with a slice of the rows and what a kernel needs to know of them."""
+    """Call `of_part` with a slice of the rows and the arguments of a kernel for them."""
     from dynpart.neighbourhood._kernels import without_edges
     from dynpart.threads import Threads
 

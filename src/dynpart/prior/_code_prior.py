@@ -28,21 +28,21 @@ from dynpart.arrays import (
 Array = NDArray[np.float64]
 
 TERMS_OF_SCORE = 8
-"""How much longer a score takes, per active expert and type, than a term of a pursuit."""
+"""Time of a score per active expert and type, in terms of a pursuit."""
 ROOT = -1
-"""Parent of an expert that depends on no other."""
+"""Parent of an expert that depends on no other expert."""
 
 
 @dataclass(frozen=True, eq=False)
 class RowType:
-    """A type of row: a component of the prior over codes, as people read it.
+    """A type of row: a component of the prior over codes, in readable form.
 
     Attributes
     ----------
     weight : float
         Share of the rows that are of this type.
     activation_probabilities : ndarray of shape (n_experts,)
-        How often each expert is active in such rows.
+        Probability that each expert is active in such rows.
     code : ndarray of shape (n_experts,), bool
         The most probable code of such a row.
     """
@@ -61,9 +61,9 @@ class CodePrior:
     log_weight : ndarray of shape (n_types,)
         Log probabilities of the types.
     parent : ndarray of shape (n_types, n_experts), integers
-        The expert on which each one depends, -1 for those that depend on none.
+        Parent of each expert, on which its activation depends; -1 for roots.
     log_table : ndarray of shape (n_types, n_experts, 2, 2)
-        ``[c, k, a, b]`` is log P(h_k = b | h_parent = a) in type c; for roots equal in a.
+        ``[c, k, a, b]`` is log P(h_k = b | h_parent = a) in type c; for roots, the same for both a.
 
     Examples
     --------
@@ -124,14 +124,14 @@ class CodePrior:
         return self.parent.shape[1]
 
     def like(self, reference: Any) -> CodePrior:
-        """The same prior as the kind of arrays that `reference` is."""
+        """The prior in the same kind of array as `reference`."""
         parts = (self.log_weight, self.parent, self.log_table)
         return CodePrior(*(like(part, reference) for part in parts))
 
     # ---------------------------------------------------------------- scores
 
     def knowing(self, constant: Any, single: Any, pair: Any) -> CodePrior:
-        """The same prior, whose `coefficients` were found along with it."""
+        """The same prior, with its `coefficients` computed already."""
         found = CodePrior(self.log_weight, self.parent, self.log_table)
         vars(found)["coefficients"] = constant, single, pair
         return found
@@ -143,17 +143,17 @@ class CodePrior:
         Returns
         -------
         constant : ndarray of shape (n_types,)
-            That of the empty code.
+            Value for the empty code.
         single : ndarray of shape (n_types, n_experts)
-            What activating an expert alone adds.
+            Change if only this expert is activated.
         pair : ndarray of shape (n_types, n_experts)
-            What is added if an expert and its parent are both active; 0 for roots.
+            Further change if an expert and its parent are both active; 0 for roots.
         """
         table, xp = self.log_table, namespace(self.log_table)
         is_child = self.parent != ROOT
         constant = self.log_weight + table[:, :, 0, 0].sum(axis=1)
         single = table[:, :, 0, 1] - table[:, :, 0, 0]
-        if xp is np and not is_child.any():  # of a tensor, the question itself would take longer
+        if xp is np and not is_child.any():  # for tensors this check would take longer
             return constant, single, np.zeros_like(single)
         pair = xp.where(is_child, table[:, :, 1, 1] - table[:, :, 1, 0] - single, 0.0)
         to_parent = xp.where(is_child, table[:, :, 1, 0] - table[:, :, 0, 0], 0.0)
@@ -162,14 +162,14 @@ class CodePrior:
 
     @cached_property
     def by_expert(self) -> tuple[Array, Array, NDArray[np.uint32], Array]:
-        """Coefficients as compiled functions read them, in NumPy's arrays: expert, then type.
+        """Coefficients in NumPy arrays, by expert and type, for compiled functions.
 
         Returns
         -------
         constant : ndarray of shape (n_types,)
         single : ndarray of shape (n_experts, n_types)
         parent : ndarray of shape (n_experts, n_types)
-            That of a root is n_experts, whom no code has.
+            n_experts for a root, an index that no code contains.
         pair : ndarray of shape (n_experts, n_types)
         """
         constant, single, pair = (to_numpy(part) for part in self.coefficients)
@@ -180,9 +180,9 @@ class CodePrior:
 
     @cached_property
     def edges(self) -> tuple[Any, Any, Array]:
-        """Children and parents of all edges, shape (n_edges,), and what each adds in each type.
+        """Children and parents of all edges, shape (n_edges,), and the terms of edges by type.
 
-        The last has shape (n_edges, n_types): an edge counts if both its ends are active.
+        The terms have shape (n_edges, n_types). They apply if both ends of the edge are active.
         """
         _, _, pair = self.coefficients
         linked = to_numpy(pair) != 0
@@ -226,7 +226,7 @@ class CodePrior:
         Returns
         -------
         array of shape (n_rows,)
-            Of the kind that the codes are; where these are on a GPU, it does the work.
+            Same kind of array as the codes; computed on the GPU if the codes are there.
         """
         if not is_remote(H):
             return like(self._log_prob_here(to_numpy(H)), H)
@@ -234,12 +234,12 @@ class CodePrior:
         return there._log_sums(H)
 
     def _log_prob_here(self, H: NDArray) -> Array:
-        """The same in NumPy's arrays, by compiled code, shared among threads.
+        """The same in NumPy arrays, by compiled code in several threads.
 
-        It adds up each code by itself: products of matrices would round a code differently in
-        another batch.
+        Each code is summed separately: matrix products would round a code differently in another
+        batch.
         """
-        from dynpart.prior import _kernels  # with Numba, which reading a prior can do without
+        from dynpart.prior import _kernels  # imports Numba, which reading a prior does not need
         from dynpart.threads import Threads
 
         if not len(H):
@@ -256,7 +256,7 @@ class CodePrior:
         return found
 
     def _log_sums(self, H: Any) -> Any:
-        """The same by formulas on arrays of the prior's kind."""
+        """The same by array formulas, for arrays of the prior's kind."""
         blocks = [
             log_sum_exp(self.log_joint(H[block]))
             for block in row_blocks(len(H), self.n_types + self.n_experts)
@@ -264,7 +264,7 @@ class CodePrior:
         return namespace(H).concatenate(blocks) if blocks else self.log_weight[:0]
 
     def type_probabilities(self, H: Any) -> Array:
-        """P(c | h): how probable each type is, given the code; shape (n_rows, n_types)."""
+        """P(c | h): probability of each type given the code; shape (n_rows, n_types)."""
         xp, joint = namespace(self.log_table), self.log_joint(H)
         return xp.exp(joint - log_sum_exp(joint)[:, None])
 
@@ -276,9 +276,9 @@ class CodePrior:
 
     @cached_property
     def generations(self) -> NDArray[np.int64]:
-        """Edges between each expert and the root of its tree, shape (n_types, n_experts).
+        """Number of edges between each expert and the root of its tree, (n_types, n_experts).
 
-        Raises ValueError if a parent is not an expert, or experts depend on each other in a circle.
+        Raises ValueError if a parent is not an expert, or if edges form a cycle.
         """
         parent = np.asarray(self.parent)
         if parent.min() < ROOT or parent.max() >= self.n_experts:
@@ -314,7 +314,7 @@ class CodePrior:
     def likeliest_codes(self) -> NDArray[np.bool_]:
         """The most probable code of each type, empty or not, shape (n_types, n_experts)."""
         n_types, n_experts = self.parent.shape
-        best = np.array(self.log_table)  # [c, k, a, b]: with the best of what hangs below k
+        best = np.array(self.log_table)  # [c, k, a, b]: with the maximum over the subtree below k
         for depth in range(self.generations.max(), 0, -1):
             for c, k in zip(*np.nonzero(self.generations == depth), strict=True):
                 best[c, self.parent[c, k]] += best[c, k].max(axis=1)

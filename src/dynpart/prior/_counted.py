@@ -1,7 +1,7 @@
-"""Codes that a prior is fitted to: distinct ones, their counts, and what EM asks of them.
+"""Distinct codes and their counts, to which a prior is fitted, and the sums that EM needs.
 
-Two kinds answer: lists of active experts in compiled code (`_lists`), and matrices (`_dense`) where
-codes live on a GPU. Everything here is said of both.
+There are two implementations: lists of active experts in compiled code (`_lists`), and matrices
+(`_dense`) for codes on a GPU. This module holds what both share.
 """
 
 from __future__ import annotations
@@ -18,38 +18,38 @@ from dynpart.prior._code_prior import ROOT, CodePrior
 from dynpart.prior._distinct import distinct_codes
 
 if TYPE_CHECKING:
-    from dynpart.threads import Threads  # with Numba, which reading a model does without
+    from dynpart.threads import Threads  # imports Numba, which reading a model does not need
 
 MOST_CODES = 60_000
-"""Distinct codes that a prior is fitted to; of more, so many are drawn."""
+"""Maximum number of distinct codes that a prior is fitted to; of more, this many are drawn."""
 MOST_TRIED = 20_000
-"""Those of them that candidates are fitted to and compared by."""
+"""Maximum number of codes that candidates are fitted to and compared on."""
 HELD_BACK = 5
-"""One row in so many is held back."""
+"""One row in this many is held back."""
 SHRINKAGE = 1.0
-"""Rows of the overall frequencies that are added to every type and to every branch of a tree."""
+"""Weight, in rows, of the overall frequencies in every type and in every branch of a tree."""
 NEGLIGIBLE = 1e-3
-"""Share of a row in a type below which the row adds nothing to the type's sums of pairs."""
+"""Share of a row in a type below which the row is left out of the type's sums of pairs."""
 LEAST_SHARE = -12.0
-"""Nats below a code's likeliest type from which on a type gets nothing of its rows."""
+"""Nats relative to a code's likeliest type below which a type gets none of its rows."""
 EDGE_PRICE = 2.0
-"""Nats an edge must gain over the rows of its type, where rows held back judge the result."""
+"""Nats an edge must gain over the rows of its type, if held-back rows judge the result."""
 TINY = 1e-300
-"""Probability of types that were given up, so that it has a logarithm."""
+"""Probability of removed types, so that its logarithm is finite."""
 ALWAYS = 1 - 1e-12
-"""How likely a single expert is to be active: no code is empty, so there is nothing to learn."""
+"""Activation probability of a single expert: no code is empty, so it is not estimated."""
 
 
 @dataclass(frozen=True, eq=False)
 class Types:
-    """Rows shared out among types, and their sums.
+    """Rows divided among types, and their sums.
 
     Attributes
     ----------
     share : array of shape (n_codes, n_types)
         Rows of each code that belong to each type.
     n_rows : array of shape (n_types,)
-        0 for types that are given up, where they are not left out.
+        0 for removed types, unless these are left out.
     active : array of shape (n_types, n_experts)
         Rows of each type in which each expert is active.
     """
@@ -74,7 +74,7 @@ class Counted(ABC):
     codes : array of shape (n_codes, n_experts), 0 or 1
     counts : array of shape (n_codes,)
     threads : Threads
-        Who works on the host.
+        Threads of the host.
     """
 
     codes: Any
@@ -83,7 +83,7 @@ class Counted(ABC):
 
     @classmethod
     def of(cls, codes: Any, weight: Any = None) -> Self:
-        """Distinct codes in a random order that the codes themselves decide."""
+        """Distinct codes in a random order that depends only on the codes."""
         rows, counts = distinct_codes(codes, weight)
         if weight is not None:
             rows, counts = rows[counts > 0], counts[counts > 0]
@@ -93,11 +93,11 @@ class Counted(ABC):
     @staticmethod
     @abstractmethod
     def as_kept(codes: Any) -> Any:
-        """Binary codes in the type of number that they are kept in."""
+        """Binary codes in the data type in which they are stored."""
 
     @property
     def tried(self) -> Self:
-        """Some of the codes, if there are many: they stand in a random order."""
+        """A subset of the codes, if there are many; their order is random."""
         return replace(self, codes=self.codes[:MOST_TRIED], counts=self.counts[:MOST_TRIED])
 
     @cached_property
@@ -116,10 +116,10 @@ class Counted(ABC):
         return CodePrior.independent(to_numpy(self.frequencies)).like(self.counts)
 
     def held_back(self) -> tuple[Self, Self]:
-        """All rows but every fifth, and every fifth: rows of equal codes stand side by side."""
+        """All rows but every fifth, and every fifth; rows of equal codes are adjacent."""
         xp = namespace(self.counts)
         ends = xp.cumsum(self.counts, 0)
-        # Of every five rows the last one; a code may have parts of rows.
+        # The last of every five rows; counts may be fractions.
         whole = xp.floor(ends / HELD_BACK)
         held = whole + xp.clip(ends - HELD_BACK * whole - (HELD_BACK - 1), 0.0, None)
         back = held - xp.concatenate([0 * held[:1], held[:-1]])
@@ -139,17 +139,17 @@ class Counted(ABC):
         edges: bool,
         price: float = EDGE_PRICE,
     ) -> CodePrior:
-        """So many iterations of EM; types without rows are left out.
+        """Run `n_iter` iterations of EM; types without rows are removed.
 
         Parameters
         ----------
         prior : CodePrior
-            To begin with.
+            Initial prior.
         n_iter : int
         linked : bool
-            Whether this prior has edges.
+            Whether the initial prior has edges.
         edges : bool
-            Whether the one that is found may have some: trees of the strongest dependences.
+            Whether the result may have edges: trees of the strongest dependences.
         price : float
             Nats that an edge must gain over all rows of its type.
         """
@@ -164,7 +164,7 @@ class Counted(ABC):
 
     @abstractmethod
     def shared_out(self, prior: CodePrior, *, linked: bool) -> Types:
-        """The rows of each type under the prior; types with less than a row are given up.
+        """The rows of each type under the prior; types with less than one row are removed.
 
         The prior has edges only if it is `linked`.
         """
@@ -197,7 +197,7 @@ class Counted(ABC):
 
     @abstractmethod
     def without_empty(self, prior: CodePrior) -> CodePrior:
-        """The prior without the types that were given up."""
+        """The prior without removed types."""
 
 
 def mixture(types: Types, overall: Any) -> CodePrior:
@@ -216,15 +216,15 @@ def mixture(types: Types, overall: Any) -> CodePrior:
 
 
 def n_pairs(n_experts: int) -> int:
-    """Pairs of experts, of which each is also paired with itself.
+    """Number of pairs of experts, including the pairs of an expert with itself.
 
-    Pairs stand in the order (0, 0), (1, 0), (1, 1), (2, 0), ...
+    The order of pairs is (0, 0), (1, 0), (1, 1), (2, 0), ...
     """
     return n_experts * (n_experts + 1) // 2
 
 
 def place_of_pair(one: Any, other: Any) -> Any:
-    """Where a pair of experts stands, whichever of the two is named first."""
+    """Index of a pair of experts, given in either order."""
     xp = namespace(one)
     high, low = xp.maximum(one, other), xp.minimum(one, other)
     return high * (high + 1) // 2 + low
@@ -240,7 +240,7 @@ def with_edges(pairs: Any, parent: Any, n_rows: Any, table: Any) -> Any:
     parent : array of shape (n_types, n_experts)
     n_rows : array of shape (n_types,)
     table : array of shape (n_types, n_experts, 2, 2)
-        Log probabilities without edges, which stay those of roots.
+        Log probabilities without edges, which are kept for roots.
     """
     xp, is_child = namespace(pairs), parent != ROOT
     own = like(np.arange(parent.shape[1]), pairs)
@@ -249,7 +249,7 @@ def with_edges(pairs: Any, parent: Any, n_rows: Any, table: Any) -> Any:
     only, only_above = active - both, take_along(active, above) - both
     neither = n_rows[:, None] - both - only - only_above
     idle, busy = xp.stack([neither, only], axis=-1), xp.stack([only_above, both], axis=-1)
-    branch = xp.stack([idle, busy], axis=2)  # [c, k, a, b]: rows, without those added now
+    branch = xp.stack([idle, busy], axis=2)  # [c, k, a, b]: rows, before shrinkage
     shrunk = xp.clip(branch, 0.0, None) + SHRINKAGE * xp.exp(table[:, :, :1])
     found = xp.log(shrunk / shrunk.sum(axis=3, keepdims=True))
     return xp.where(is_child[:, :, None, None], found, table)

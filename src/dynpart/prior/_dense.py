@@ -1,6 +1,6 @@
-"""Codes as matrices: what EM asks of them by products of matrices, where those are quick.
+"""Codes as matrices: the sums of EM as matrix products, which are fast on a GPU.
 
-Formulas on arrays, torch's on a GPU. Nothing is brought from there but what a forest is grown from.
+Array formulas, with torch on a GPU. Only gains of edges are copied to the host, to grow forests.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from dynpart.prior._counted import (
 )
 
 BLOCK_VALUES = 1 << 26
-"""Numbers of codes, pairs of experts among them, that are worked on at a time."""
+"""Maximum number of values in a block of codes, pairs of experts included."""
 FEW_TYPES = 8
-"""Types whose forests a thread grows at a time."""
+"""Number of types whose forests a thread grows at a time."""
 TERMS_OF_PAIR = 8
-"""How much longer it takes to look at an edge than at a term of a pursuit."""
+"""Time to evaluate an edge, in terms of a pursuit."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class DenseCodes(Counted):
 
     @cached_property
     def _own(self) -> tuple[Any, Any]:
-        """Every expert, and where it is paired with itself, both of shape (n_experts,)."""
+        """All experts, and the index of each one's pair with itself, both of shape (n_experts,)."""
         own = like(np.arange(self.codes.shape[1]), self.codes)
         return own, place_of_pair(own, own)
 
@@ -65,7 +65,7 @@ class DenseCodes(Counted):
 
     @property
     def _blocks(self) -> list[slice]:
-        """Codes whose pairs are looked at together."""
+        """Blocks of codes whose pairs are processed together."""
         return [*row_blocks(len(self.codes), len(self._pair[0]), values=BLOCK_VALUES)]
 
     def _scores(self, prior: CodePrior, *, linked: bool) -> Any:
@@ -74,7 +74,7 @@ class DenseCodes(Counted):
             idle, busy = prior.log_table[:, :, 0, 0], prior.log_table[:, :, 0, 1]
             return self.codes @ (busy - idle).T + (prior.log_weight + idle.sum(axis=1))
         constant, single, pair = prior.coefficients
-        # Coefficients by pairs; an expert paired with itself stands for its own bit.
+        # Coefficients of pairs; an expert's pair with itself has the coefficient of its own bit.
         xp, (own, alone) = namespace(pair), self._own
         places = place_of_pair(own, xp.where(prior.parent != ROOT, prior.parent, own))
         factor = put_along(pair, places, len(self._pair[0]))
@@ -92,7 +92,7 @@ class DenseCodes(Counted):
         return scores.argmax(axis=1), namespace(scores).amax(scores, axis=1)
 
     def shared_out(self, prior: CodePrior, *, linked: bool) -> Types:
-        """The rows of each type under the prior; types with less than a row keep none."""
+        """The rows of each type under the prior; types with less than one row get none."""
         scores = self._scores(prior, linked=linked)
         xp = namespace(scores)
         below = scores - xp.amax(scores, axis=1)[:, None]
@@ -117,9 +117,9 @@ class DenseCodes(Counted):
         return sum(share[:, block] @ self._both(block).T for block in self._blocks)
 
     def _gains(self, pairs: Any, n_rows: Any, price: float) -> Any:
-        """What an edge between two experts gains beyond its price, (n_types, n_pairs).
+        """Gain of an edge between two experts, minus its price; (n_types, n_pairs).
 
-        That is the mutual information of its ends, times the rows of the type.
+        The gain is the mutual information of both ends, times the rows of the type.
         """
         one, other = self._pair
         overall, total = self.frequencies, (n_rows + SHRINKAGE)[:, None]
@@ -132,7 +132,7 @@ class DenseCodes(Counted):
         return cells - told[:, one] - told[:, other] + _x_log_x(total) - price
 
     def _grown(self, gain: NDArray) -> NDArray[np.int64]:
-        """Parents in the forests of the highest gains, grown on the host."""
+        """Parents in the forests of the highest gains, computed on the host."""
         from dynpart.prior import _kernels
 
         n_types, n_experts = len(gain), self.codes.shape[1]
@@ -146,7 +146,7 @@ class DenseCodes(Counted):
         return parent
 
     def without_empty(self, prior: CodePrior) -> CodePrior:
-        """The prior without the types that were given up."""
+        """The prior without removed types."""
         kept = prior.log_weight > np.log(TINY) / 2
         if kept.all():
             return prior

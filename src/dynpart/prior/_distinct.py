@@ -1,4 +1,4 @@
-"""Equal codes counted: distinct codes in their own order, wherever codes are."""
+"""Counts of equal codes: distinct codes in ascending order, on the host or on a GPU."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 from dynpart.arrays import as_float64, like, namespace, row_blocks, stable_order
 
 WORD = 62
-"""Bits of a code that are compared at a time, as one integer."""
+"""Number of bits of a code that are compared at a time, as one integer."""
 
 
 def distinct_codes(codes: Any, weight: Any = None) -> tuple[Any, Any]:
-    """Which rows have codes unlike all before them in order, and how many rows have each.
+    """One row of each distinct code, and the number of rows with this code.
 
     Parameters
     ----------
@@ -25,9 +25,9 @@ def distinct_codes(codes: Any, weight: Any = None) -> tuple[Any, Any]:
     Returns
     -------
     rows : array of shape (n_codes,), integers
-        A row of each distinct code; codes rise, the first expert counts most.
+        A row of each distinct code, in ascending order; the first expert is the highest bit.
     counts : array of shape (n_codes,), float64
-        Rows that have the code, as often as they weigh.
+        Total weight of the rows with this code.
 
     Examples
     --------

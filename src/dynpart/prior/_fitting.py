@@ -1,8 +1,8 @@
-"""Fitting: a prior over codes from codes, by EM over sums that add up over rows.
+"""Fitting: a prior over codes, fitted to codes by EM with sums that are additive over rows.
 
-A type's sums are the number of its rows and, for every two experts, in how many of them both are
-active. Everything else follows from these: probabilities shrunk towards the overall frequencies,
-and the tree of the strongest dependences (Chow & Liu 1968; mixtures: Meila & Jordan 2000).
+The sums of a type are its number of rows and, for every two experts, the number of its rows in
+which both are active. They determine the probabilities, shrunk towards the overall frequencies, and
+the tree of the strongest dependences (Chow & Liu 1968; mixtures: Meila & Jordan 2000).
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from dynpart.prior._dense import DenseCodes
 from dynpart.prior._lists import ListedCodes
 
 MOST_TYPES = 128
-"""Types that are tried at most."""
+"""Maximum number of types."""
 ROUGHLY = 32
-"""The same for a prior that is soon followed by another, or that only compares experts."""
+"""The same for a prior that is soon replaced, or that only compares experts."""
 FEWEST_HELD_BACK = 20
-"""Rows held back below which nothing is decided by them."""
+"""Minimum number of held-back rows to choose a prior by."""
 PLAIN_ITERATIONS = 12
 """EM iterations of a mixture without edges, after each doubling of the number of types."""
 TREE_ITERATIONS = 2
@@ -32,33 +32,33 @@ TREE_ITERATIONS = 2
 LAST_ITERATIONS = 5
 """EM iterations of the chosen prior on all codes."""
 MOST_DENSE = 512
-"""Experts up to which products of matrices on a GPU are quicker than lists on the host."""
+"""Most experts for which matrix products on a GPU are faster than lists on the host."""
 
 
 def fit_prior(codes: Any, weight: Any = None, most_types: int = MOST_TYPES) -> CodePrior:
-    """The prior that describes codes like these best.
+    """Choose the best kind of prior for codes on held-back codes, and fit it.
 
     Candidates are independent bits, a tree, and mixtures of 2, 4, 8, ... types without and with
-    edges. A fifth of the codes is held back, and the candidate under which these are likeliest is
-    fitted again to all; of many codes, some are enough to choose by. Where fewer than 20 rows would
-    be held back it is a single tree, in which only edges stand that pay for themselves by the other
-    rows: perhaps none, independent bits.
+    edges. A fifth of the codes is held back. The candidate under which these are most likely is
+    fitted again to all codes; if there are many codes, a subset is used for the choice. If fewer
+    than 20 rows would be held back, the prior is a single tree. Its edges must gain more than
+    chance would among so few rows; without any it is independent bits.
 
     Equal codes are counted first, so a row of weight w is the same as w equal rows.
 
     Parameters
     ----------
     codes : array of shape (n_rows, n_experts)
-        Binary codes. Where they are on a GPU, it does the work.
+        Binary codes. If they are on a GPU, the prior is computed there.
     weight : array of shape (n_rows,), optional
         How many rows each row stands for.
     most_types : int, default=128
-        Types that are tried at most.
+        Maximum number of types.
 
     Returns
     -------
     CodePrior
-        In NumPy's arrays.
+        In NumPy arrays.
 
     Examples
     --------
@@ -79,9 +79,9 @@ def fit_prior(codes: Any, weight: Any = None, most_types: int = MOST_TYPES) -> C
 
 
 def mean_log_prior(codes: Any, weight: Any = None) -> float:
-    """Mean log P(h) under the prior of codes like these, of those that are held back.
+    """Mean log P(h) of held-back codes under the prior fitted to the others.
 
-    Where too few rows would be held back, it is that of the rows the prior was fitted to.
+    If too few rows would be held back, it is that of the rows the prior was fitted to.
     """
     counted = count(codes, weight)
     if not counted.n_rows:
@@ -98,14 +98,14 @@ def independent_prior(codes: Any, weight: Any = None) -> CodePrior:
 
 
 def count(codes: Any, weight: Any = None) -> Counted:
-    """Distinct codes and their counts, to be worked on where the codes are."""
+    """Distinct codes and their counts, on the device of the codes."""
     if is_remote(codes) and codes.shape[1] <= MOST_DENSE:
         return _by_matrices(codes).of(codes, weight)
     return ListedCodes.of(to_numpy(codes), weight)
 
 
 def _by_matrices(codes: Any) -> type[DenseCodes]:
-    """Who works on codes that are on a GPU: kernels, where they can be compiled."""
+    """Class for codes on a GPU: with kernels, if they can be compiled."""
     if codes.device.type != "cuda" or find_spec("triton") is None:
         return DenseCodes
     from dynpart.prior._triton_em import KernelCodes
@@ -115,7 +115,7 @@ def _by_matrices(codes: Any) -> type[DenseCodes]:
 
 @dataclass(frozen=True, eq=False)
 class _Candidate:
-    """A prior in the kind of arrays that codes are, and whether it has edges."""
+    """A prior in the same kind of array as the codes, and whether it has edges."""
 
     prior: CodePrior
     edges: bool
@@ -126,17 +126,17 @@ class _Candidate:
 
 
 def _careful_forest(counted: Counted) -> _Candidate:
-    """A single type, with edges that nobody would find by chance among so few rows."""
+    """A single type, with edges that are unlikely to be chance among so few rows."""
     n_experts, alone = counted.codes.shape[1], _Candidate(counted.independent(), False)
     if n_experts == 1 or not counted.n_rows:
         return alone
-    # An edge tells a number more, and the best of so many pairs looks good by chance.
+    # An edge adds a parameter, and the best of many pairs has a high gain by chance.
     price = np.log(n_experts * (n_experts - 1) / 2) + 0.5 * np.log(1 + counted.n_rows)
     return _Candidate(counted.em(alone.prior, 1, linked=False, edges=True, price=price), True)
 
 
 def _best_candidate(train: Counted, test: Counted, most_types: int) -> tuple[_Candidate, float]:
-    """Of all candidates, fitted to `train`, the one under which `test` is likeliest, and how."""
+    """The candidate, fitted to `train`, with the highest likelihood of `test`, and its score."""
     rng = np.random.default_rng(0)
     plain = best = _Candidate(train.independent(), False)
     best_score, worse = -np.inf, 0
@@ -163,7 +163,7 @@ def _refitted(found: _Candidate, counted: Counted) -> _Candidate:
 
 
 def _em(begun: _Candidate, counted: Counted, n_iter: int, *, edges: bool) -> _Candidate:
-    """So many iterations of EM, begun with a candidate."""
+    """Run `n_iter` iterations of EM from a candidate."""
     prior = counted.em(begun.prior, n_iter, linked=begun.edges, edges=edges)
     return _Candidate(prior, edges)
 
@@ -171,7 +171,7 @@ def _em(begun: _Candidate, counted: Counted, n_iter: int, *, edges: bool) -> _Ca
 def _with_more_types(
     prior: CodePrior, counted: Counted, n_more: int, rng: np.random.Generator
 ) -> _Candidate:
-    """So many more types, each begun at a code that is rare within its most probable type."""
+    """Add types, each initialised at a code that is rare within its most probable type."""
     xp, (own, most) = namespace(prior.log_weight), counted.likeliest(prior)
     rarity = to_numpy(counted.counts * (prior.log_weight[own] - most + NEGLIGIBLE))
     drawn = rng.choice(len(rarity), n_more, replace=False, p=rarity / rarity.sum())

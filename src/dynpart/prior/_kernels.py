@@ -1,7 +1,7 @@
-"""Compiled: what EM over codes sums up, and the forest of strongest dependences.
+"""Compiled: the sums of EM over codes, and the forest of the strongest dependences.
 
-A code is the list of its active experts, so that a step takes as long as codes are, not as experts
-are many.
+A code is the list of its active experts, so the time of a step depends on the length of codes and
+not on the number of experts.
 """
 
 # mypy: allow-untyped-defs
@@ -12,7 +12,7 @@ import numpy as np
 from dynpart.compiled import compiled, in_place, inlined
 
 LEAST = -25.0
-"""Nats below the likeliest type from which on a type adds nothing to P(h): one in 10^11."""
+"""Nats relative to the likeliest type below which a type is left out of P(h): one in 10^11."""
 
 
 @compiled
@@ -22,20 +22,20 @@ def shares_of_types(start, experts, counts, tables, least, share, n_rows, active
     Parameters
     ----------
     start : ndarray of shape (n_codes + 1,)
-        Where in `experts` the active experts of each code begin.
+        Start of each code in `experts`.
     experts : ndarray of shape (n_active,)
     counts : ndarray of shape (n_codes,)
-        How many rows have each code.
+        Number of rows with each code.
     tables : tuple
-        A prior's coefficients, `CodePrior.by_expert`.
+        Coefficients of a prior, `CodePrior.by_expert`.
     least : float
-        Nats below the likeliest type from which on a type gets nothing.
+        Nats relative to the likeliest type below which a type gets no rows.
     share : ndarray of shape (n_codes, n_types)
-        To be filled in.
+        Output.
     n_rows : ndarray of shape (n_types,)
-        Zeros, to which the rows of each type are added.
+        Zeros; the rows of each type are added.
     active : ndarray of shape (n_types, n_experts)
-        Zeros, to which the rows of each type are added in which an expert is active.
+        Zeros; the rows of each type in which an expert is active are added.
     """
     n_types, n_experts = active.shape
     is_active, score = np.zeros(n_experts + 1), np.empty(n_types)
@@ -53,7 +53,7 @@ def shares_of_types(start, experts, counts, tables, least, share, n_rows, active
 
 @compiled
 def log_probabilities(start, experts, tables, found):
-    """Log P(h) of codes, filled into `found`; see `shares_of_types`."""
+    """Log P(h) of codes, written to `found`; see `shares_of_types`."""
     single = tables[1]
     is_active = np.zeros(len(single) + 1)
     score, share = np.empty(single.shape[1]), np.empty(single.shape[1])
@@ -65,7 +65,7 @@ def log_probabilities(start, experts, tables, found):
 
 @in_place
 def any_edge(pair):
-    """Whether any type has an edge; NumPy's own `any` would be compiled, and read, with SciPy."""
+    """Whether any type has an edge; NumPy's `any` would make Numba import SciPy."""
     for k in range(pair.shape[0]):
         for c in range(pair.shape[1]):
             if pair[k, c] != 0:
@@ -75,7 +75,7 @@ def any_edge(pair):
 
 @in_place
 def first_largest(values):
-    """Where the largest value stands, the first of several."""
+    """Index of the largest value, the first of several."""
     best = 0
     for place in range(1, len(values)):
         if values[place] > values[best]:
@@ -85,9 +85,9 @@ def first_largest(values):
 
 @in_place
 def score_types(code, tables, linked, is_active, score):
-    """Log w_c + log P_c(h) of a code; edges count if there are any, that is if types are `linked`.
+    """Log w_c + log P_c(h) of a code; edges count only if types are `linked`.
 
-    `is_active` is all zeros, and left so.
+    `is_active` is all zeros before and after.
     """
     constant, single, parent, pair = tables
     n_types = len(score)
@@ -108,9 +108,9 @@ def score_types(code, tables, linked, is_active, score):
 
 @in_place
 def _shared_out(score, least, count, share):
-    """Share out so many rows by the exponentials of scores; returns the log of their sum.
+    """Divide `count` rows by the exponentials of scores; returns the log of their sum.
 
-    Types that are more than `least` nats below the likeliest get nothing.
+    Types whose score is below `least` nats relative to the likeliest get none.
     """
     most = score[0]
     for c in range(1, len(score)):
@@ -126,7 +126,7 @@ def _shared_out(score, least, count, share):
 
 @compiled
 def likeliest_types(start, experts, tables, own, most):
-    """The likeliest type of codes and log P(h, type) of it, filled in; see `shares_of_types`."""
+    """The likeliest type of codes in `own`, its log P(h, type) in `most`; see `shares_of_types`."""
     single = tables[1]
     is_active, score = np.zeros(len(single) + 1), np.empty(single.shape[1])
     linked = any_edge(tables[3])
@@ -138,18 +138,18 @@ def likeliest_types(start, experts, tables, own, most):
 
 @compiled
 def sums_of_pairs(start, experts, counts, share, least, first, pairs):
-    """Add up in how many rows of each type two experts are both active.
+    """Count the rows of each type in which two experts are both active.
 
     Parameters
     ----------
     start, experts, counts, share
         See `shares_of_types`.
     least : float
-        Share of a row in a type below which it adds nothing.
+        Share of a row in a type below which it is left out.
     first : int
-        The type that `pairs` begins with.
+        First type of `pairs`.
     pairs : ndarray of shape (n_some_types, n_pairs)
-        Zeros, to which rows are added: expert k and another up to k stand at k (k + 1) / 2 + other.
+        Zeros; rows are added. Expert k and another one up to k are at k (k + 1) / 2 + other.
     """
     for i in range(len(counts)):
         code = experts[start[i] : start[i + 1]]
@@ -164,10 +164,10 @@ def sums_of_pairs(start, experts, counts, share, least, first, pairs):
 
 @compiled
 def gains_of_edges(pairs, n_rows, overall, shrinkage, price, gain):
-    """What an edge between two experts gains beyond its price.
+    """Gain of an edge between two experts, minus its price.
 
-    That is the mutual information of its ends, times the rows of the type. It is at most what
-    telling either of them takes, so experts that are almost always or never active are passed over.
+    The gain is the mutual information of both ends, times the rows of the type. It is at most the
+    entropy of either end, so experts that are almost always or never active are skipped.
 
     Parameters
     ----------
@@ -175,13 +175,13 @@ def gains_of_edges(pairs, n_rows, overall, shrinkage, price, gain):
         Rows in which both experts are active; see `sums_of_pairs`.
     n_rows : ndarray of shape (n_types,)
     overall : ndarray of shape (n_experts,)
-        How often each expert is active in all rows.
+        Frequency of each expert in all rows.
     shrinkage : float
-        Rows of independent experts with these frequencies that are added to each type.
+        Weight, in rows, of independent experts with these frequencies in each type.
     price : float
         Nats that an edge must gain.
     gain : ndarray of shape (n_types, n_pairs)
-        Zeros, to be filled in where a gain is possible.
+        Zeros; written where a positive gain is possible.
     """
     n_experts = len(overall)
     single, entropy = np.empty(n_experts), np.empty(n_experts)
@@ -206,14 +206,14 @@ def gains_of_edges(pairs, n_rows, overall, shrinkage, price, gain):
 
 @compiled
 def heaviest_forests(gain, parent):
-    """Parents in the forests of the edges that gain most, of those that gain anything (Prim).
+    """Parents in the forests of the edges with the highest positive gains (Prim).
 
     Parameters
     ----------
     gain : ndarray of shape (n_types, n_pairs)
         See `gains_of_edges`.
     parent : ndarray of shape (n_types, n_experts)
-        To be filled in; -1 for those without.
+        Output; -1 for roots.
     """
     n_types, n_experts = parent.shape
     best, link = np.empty(n_experts), np.empty(n_experts, np.int64)
@@ -222,7 +222,7 @@ def heaviest_forests(gain, parent):
         for _ in range(n_experts):
             k = first_largest(best)
             parent[c, k] = link[k]
-            best[k] = -np.inf  # it has a place now
+            best[k] = -np.inf  # it is in the forest now
             for other in range(n_experts):
                 high, low = max(k, other), min(k, other)
                 found = gain[c, high * (high + 1) // 2 + low]
@@ -236,7 +236,7 @@ def _x_log_x(x):
 
 
 def examples():
-    """Every kernel with arguments of the types that fitting calls it with."""
+    """Every kernel with arguments of the types that fitting uses."""
     from dynpart.prior._code_prior import CodePrior
 
     tables, (start, experts) = CodePrior.independent([0.5, 0.5]).by_expert, code_lists(np.eye(2))
@@ -253,6 +253,6 @@ def examples():
 
 
 def code_lists(codes):
-    """Where in the list of active experts those of each code begin, and the list."""
+    """Start of each code in the list of active experts, and the list."""
     row, expert = np.nonzero(codes)
     return np.searchsorted(row, np.arange(len(codes) + 1)), expert.astype(np.int32)

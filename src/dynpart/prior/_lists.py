@@ -1,4 +1,4 @@
-"""Codes as lists of active experts: what EM asks of them in compiled code, shared among threads."""
+"""Codes as lists of active experts: the sums of EM in compiled code, by several threads."""
 
 from __future__ import annotations
 
@@ -25,33 +25,33 @@ from dynpart.prior._counted import (
 Array = NDArray[np.float64]
 
 BLOCK_CODES = 512
-"""Codes of a block of sums; the blocks' sums are added in order, whoever made them."""
+"""Number of codes in a block; sums of blocks are added in order, whichever thread made them."""
 PAIR_VALUES = 1 << 17
-"""Numbers of rows that two experts share, of several types, which a thread counts at a time."""
+"""Maximum number of counts of pairs, over several types, that a thread makes at a time."""
 FEW_TYPES = 4
-"""Types whose forests a thread grows at a time; of many experts it is one."""
+"""Number of types whose forests a thread grows at a time; one if there are many experts."""
 TERMS_OF_CODE = 8
-"""What a code takes beside its types, per active expert, in terms of a type."""
+"""Time of a code per active expert, beside that of its types, in terms of a type."""
 
 
 @dataclass(frozen=True, eq=False)
 class ListedCodes(Counted):
-    """Distinct codes, and how many rows have each, in NumPy's arrays."""
+    """Distinct codes, and how many rows have each, in NumPy arrays."""
 
     @staticmethod
     def as_kept(codes: Any) -> Any:
-        """Codes in one byte a bit."""
+        """Codes with one byte per bit."""
         return (np.asarray(codes) != 0).astype(np.uint8)
 
     @cached_property
     def lists(self) -> tuple[NDArray[np.int64], NDArray[np.int32], Array]:
-        """Where the experts of each code begin, the active experts of all codes, and counts."""
+        """Start of each code in the list, the active experts of all codes, and counts."""
         from dynpart.prior import _kernels
 
         return *_kernels.code_lists(self.codes), self.counts
 
     def _map(self, task: Any, n_types: int) -> None:
-        """Call `task(b, start, experts, part)` for every block of codes: its number and lists."""
+        """Call `task(b, start, experts, part)` for every block of codes: index and lists."""
         start, experts, _ = self.lists
 
         def of_block(b: int) -> None:
@@ -66,7 +66,7 @@ class ListedCodes(Counted):
         return -(-len(self.codes) // BLOCK_CODES)
 
     def shared_out(self, prior: CodePrior, *, linked: bool) -> Types:
-        """The rows of each type under the prior; types with less than a row are left out."""
+        """The rows of each type under the prior; types with less than one row are left out."""
         from dynpart.prior import _kernels
 
         share, tables = np.empty((len(self.codes), prior.n_types)), prior.by_expert
@@ -136,7 +136,7 @@ class ListedCodes(Counted):
         return pairs
 
     def without_empty(self, prior: CodePrior) -> CodePrior:
-        """The prior as it is: types were left out as soon as they were given up."""
+        """The prior itself: removed types are left out already."""
         return prior
 
 
@@ -149,7 +149,7 @@ def prior_kernels() -> list[Kernel]:
 
 
 def _without_empty(types: Types) -> Types:
-    """Those that have at least one row."""
+    """The types with at least one row."""
     kept = types.n_rows >= min(1.0, types.n_rows.max())
     if kept.all():
         return types

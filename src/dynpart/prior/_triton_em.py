@@ -1,8 +1,8 @@
-"""Kernels of EM over codes: an iteration in three or four launches, and nothing asked of the GPU.
+"""Kernels of EM over codes: three or four launches per iteration, without reading from the GPU.
 
-A code is the list of its active experts, as in compiled code on the host, and types are side by
-side. Rows in which both experts of a pair are active are counted in integers, a small fraction of a
-row each: such sums are the same in any order, so runs are bitwise reproducible.
+A code is the list of its active experts, as in compiled code on the host, and types are processed
+in parallel. Rows in which both experts of a pair are active are counted in integers, in units of a
+small fraction of a row. Integer sums do not depend on the order, so runs are bitwise reproducible.
 """
 
 # mypy: allow-untyped-defs, allow-incomplete-defs, disable-error-code="unreachable"
@@ -26,13 +26,13 @@ from dynpart.prior._dense import DenseCodes
 SHARES = tl.constexpr(0)
 LOG_PROBABILITIES = tl.constexpr(1)
 LIKELIEST = tl.constexpr(2)
-"""What is made of the scores of codes in types."""
+"""Modes: what is computed from the scores of codes in types."""
 TILE = 256
-"""Scores (codes x types) of a program."""
+"""Number of scores (codes x types) per program."""
 SLOTS = 32
-"""Experts of a code whose pairs with another one are counted together."""
+"""Number of experts of a code whose pairs with another expert are counted together."""
 INTEGER_BITS = 61
-"""All rows together are less than two to this in the integers that count pairs."""
+"""The total of all rows is less than two to this power in the integers that count pairs."""
 LEAST = tl.constexpr(LEAST_SHARE)
 LITTLE = tl.constexpr(NEGLIGIBLE)
 SHRUNK = tl.constexpr(SHRINKAGE)
@@ -55,7 +55,7 @@ def score_kernel(
     n_codes, n_types, n_experts,
     LINKED: tl.constexpr, MODE: tl.constexpr, CODES: tl.constexpr, TYPES: tl.constexpr,
 ):  # fmt: skip
-    """Log w_c + log P_c(h) of codes in all types, and what the mode makes of them."""
+    """Log w_c + log P_c(h) of codes in all types, and the result of the mode."""
     i, c = tl.program_id(0) * CODES + tl.arange(0, CODES), tl.arange(0, TYPES)
     live, known = i < n_codes, c < n_types
     score = tl.load(constant + c, mask=known, other=-float("inf"))[None, :]
@@ -67,7 +67,7 @@ def score_kernel(
         here = k[:, None] * n_types + c[None, :]
         score += tl.load(single + here, mask=inside, other=0.0)
         if LINKED:
-            # The parent of a root is expert n_experts, whom no code has.
+            # The parent of a root is n_experts, an index that no code contains.
             above = tl.load(parent + here, mask=inside, other=0)
             both = tl.load(codes + i[:, None] * (n_experts + 1) + above, mask=inside, other=0) > 0
             score += tl.load(pair + here, mask=both, other=0.0)
@@ -94,7 +94,7 @@ def pairs_kernel(
     members, sizes, counts, share, pairs, n_types, n_experts, n_pairs, scale,
     TYPES: tl.constexpr, SLOTS: tl.constexpr,
 ):  # fmt: skip
-    """Count the pairs of experts of a code in each of its types."""
+    """Count the pairs of active experts of a code in each of its types."""
     i, c, some = tl.program_id(0), tl.arange(0, TYPES), tl.arange(0, SLOTS)
     members += i * n_experts
     size = tl.load(sizes + i)
@@ -117,7 +117,7 @@ def pairs_kernel(
 
 @triton.jit
 def rows_of_types(sums, n_types, n_experts, TYPES: tl.constexpr):
-    """Rows of all types, none of those with less than one; the last column of the sums has them."""
+    """Rows of all types, 0 if less than one; they are in the last column of the sums."""
     c = tl.arange(0, TYPES)
     rows = tl.load(sums + c * (n_experts + 1) + n_experts, mask=c < n_types, other=0.0)
     return tl.where(rows >= tl.minimum(tl.max(rows, axis=0), 1.0), rows, 0.0)
@@ -125,7 +125,7 @@ def rows_of_types(sums, n_types, n_experts, TYPES: tl.constexpr):
 
 @triton.jit
 def probabilities(sums, overall, c, rows, n_experts, LANES: tl.constexpr):
-    """How often each expert is active in rows of a type, of which there are so many."""
+    """Frequency of each expert in the rows of a type; `rows` is their number."""
     k = tl.arange(0, LANES)
     active = tl.load(sums + c * (n_experts + 1) + k, mask=k < n_experts, other=0.0)
     active = tl.where(rows > 0, active, 0.0)
@@ -162,7 +162,7 @@ def x_log_x(x):
 
 @triton.jit
 def place_of(one, other):
-    """Where a pair of experts stands; see `place_of_pair`."""
+    """Index of a pair of experts; see `place_of_pair`."""
     high, low = tl.maximum(one, other), tl.minimum(one, other)
     return high * (high + 1) // 2 + low
 
@@ -175,7 +175,7 @@ def forest_kernel(
 ):  # fmt: skip
     """A type in which the strongest dependences form trees (Prim), and its coefficients.
 
-    `parent` names the parents by expert and type, `tree` by type and expert.
+    `parent` has shape (expert, type), `tree` has shape (type, expert).
     """
     c, k = tl.program_id(0), tl.arange(0, LANES)
     inside = k < n_experts
@@ -203,7 +203,7 @@ def forest_kernel(
         its_alone = tl.sum(tl.where(mine, alone, 0.0), axis=0)
         its_known = tl.sum(tl.where(mine, known, 0.0), axis=0)
         both += SHRUNK * usual * tl.sum(tl.where(mine, usual, 0.0), axis=0)
-        # In one order, whichever of the two was reached first.
+        # In a fixed order, whichever of the two was reached first.
         later = k > j
         high, low = tl.where(later, alone, its_alone), tl.where(later, its_alone, alone)
         gain = x_log_x(both) + x_log_x(high - both) + x_log_x(total - high - low + both)
@@ -254,7 +254,7 @@ class KernelCodes(DenseCodes):
 
     @cached_property
     def _bytes(self) -> Tensor:
-        """Whether each expert is active, and nobody, in a byte each; (n_codes, n_experts + 1)."""
+        """Codes in bytes, and a column of zeros, the parent of roots; (n_codes, n_experts + 1)."""
         return torch.nn.functional.pad(self.codes.to(torch.uint8), (0, 1))
 
     @cached_property
@@ -264,7 +264,7 @@ class KernelCodes(DenseCodes):
 
     @cached_property
     def _lists(self) -> tuple[Tensor, Tensor]:
-        """The active experts of each code, ascending, and how many they are."""
+        """The active experts of each code, ascending, and their number."""
         n_codes, n_experts = self.codes.shape
         members = self.codes.new_empty((n_codes, n_experts), dtype=torch.int16)
         sizes = self.codes.new_empty(n_codes, dtype=torch.int32)
@@ -274,7 +274,7 @@ class KernelCodes(DenseCodes):
 
     @cached_property
     def _scale(self) -> float:
-        """By what rows are multiplied to be counted in integers: a power of two."""
+        """Factor by which rows are multiplied for integer counts: a power of two."""
         return 2.0 ** min(100, INTEGER_BITS - math.ceil(math.log2(self.n_rows)))
 
     def _score(
@@ -311,7 +311,7 @@ class KernelCodes(DenseCodes):
         edges: bool,
         price: float = EDGE_PRICE,
     ) -> CodePrior:
-        """So many iterations of EM; types without rows are left out."""
+        """Run `n_iter` iterations of EM; types without rows are removed."""
         tables = tables_of(prior, linked=linked)
         (n_codes, n_experts), n_types = self.codes.shape, prior.n_types
         new = self.counts.new_empty
@@ -352,12 +352,12 @@ class KernelCodes(DenseCodes):
 
 
 def power_of_two(n: int) -> int:
-    """The smallest one that is not below n; Triton's own function takes as long as a launch."""
+    """The smallest power of two that is at least n; Triton's function takes as long as a launch."""
     return 1 << (n - 1).bit_length()
 
 
 def tables_of(prior: CodePrior, *, linked: bool) -> tuple[Tensor, ...]:
-    """A prior's coefficients, by expert and type; parents and bonds only if it is `linked`."""
+    """Coefficients of a prior, by expert and type; parents and pairs only if it is `linked`."""
     if not linked and "coefficients" not in vars(prior):
         idle, busy = prior.log_table[:, :, 0, 0], prior.log_table[:, :, 0, 1]
         single = torch.as_tensor(busy - idle).T.contiguous()

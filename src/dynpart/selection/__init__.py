@@ -1,6 +1,6 @@
 """Selection: the number of experts by the description length of held-back rows.
 
-This package calls the learner and counts codes; it knows no estimator.
+This package calls the learner and counts codes; it does not use the estimator.
 """
 
 from dynpart.selection._choice import Selection, TriedSize

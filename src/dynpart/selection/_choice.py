@@ -13,7 +13,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Told:
-    """How a model describes the rows held back.
+    """Scores of the held-back rows under a model.
 
     Attributes
     ----------
@@ -31,23 +31,23 @@ class Told:
 
     @classmethod
     def alone(cls, density: Array) -> Told:
-        """By a mixture, of which log P(x) is all that is looked at."""
+        """Scores of a mixture, of which only log P(x) is used."""
         return cls(density, density)
 
     def with_others(self, other: Told) -> Told:
-        """The same model of further rows; numbers of active experts are added."""
+        """The same model's scores of further rows; numbers of active experts are added."""
         joint = np.concatenate([self.joint, other.joint])
         density = np.concatenate([self.density, other.density])
         return Told(joint, density, self.n_active + other.n_active)
 
 
 Curve = dict[int, Told]
-"""By number of experts: how the rows held back are described."""
+"""Scores of held-back rows, by number of experts."""
 
 TIE = 1.0
-"""Standard errors within which two sizes are equally good."""
+"""Standard errors within which two sizes count as equally good."""
 AS_SHORT = 0.01
-"""Share of the shortest description by which an equally good one may be longer at most."""
+"""Relative difference from the shortest description up to which one counts as equally good."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class TriedSize:
         Active experts per row.
     density : float or None
         Mean log P(x) of the held-back rows, summed over the codes near those found; None in models
-        of earlier versions, which did not look at it.
+        of earlier versions, which did not compute it.
     density_error : float or None
         Standard error of its difference from the highest; 0 for the highest.
     """
@@ -92,14 +92,14 @@ class Selection:
     columns : float
         Mean log-likelihood of the held-back rows under independent columns, in nats per row.
     mixture : float or None
-        The same under a mixture of as many components, which is the model with one active expert
-        a row; None where `n_active` forbids it. Where mixtures are better than parts the choice is
-        among them, and this is what the chosen one has.
+        The same under a mixture of as many components, the model with one active expert per row;
+        None if `n_active` does not allow it. If mixtures are better than several experts per row,
+        the choice is among mixtures, and this is the score of the chosen one.
     n_rows, n_held_back : int
-        Rows learnt from, and rows held back. Rows that weigh more count as more.
+        Rows learnt from, and held-back rows, each as the sum of weights.
     n_largest : int
-        Experts of the largest model that was learnt; of those that were never active nothing is
-        in `tried`.
+        Experts of the largest model that was learnt; sizes with experts that were never active are
+        not in `tried`.
     n_turns : int
         1 if some rows were held back; more if rows took turns because there were few.
     """
@@ -159,7 +159,7 @@ def _beside_best(scores: dict[int, Array], weight: Array) -> dict[int, tuple[flo
 
 
 def standard_error(difference: Array, weight: Array) -> float:
-    """Of a mean; a row that weighs 3 is three rows."""
+    """Standard error of a mean; a row of weight 3 counts as three rows."""
     total = weight.sum()
     mean = weight @ difference / total
     return float(np.sqrt(weight @ (difference - mean) ** 2 / total / max(total - 1, 1)))
@@ -168,8 +168,8 @@ def standard_error(difference: Array, weight: Array) -> float:
 def chosen(tried: tuple[TriedSize, ...]) -> int:
     """The smallest of the sizes that are as good as the best.
 
-    Under these rows are about as likely as under any: log P(x) decides first. Of them the smallest
-    is chosen that describes rows about as shortly by one code each as any of them.
+    First, sizes are kept whose log P(x) is about as high as the highest. Of these, the smallest is
+    chosen whose description, by one code per row, is about as short as the shortest of them.
     """
     densities = [(one.density, one.density_error) for one in tried]
     known = [(told, of) for told, of in densities if told is not None and of is not None]

@@ -37,30 +37,30 @@ Array = NDArray[np.float64]
 FIRST = 12
 """Experts of the first fit."""
 JUDGED_ROWS = 1000
-"""Training rows that tell which expert is missed least."""
+"""Number of training rows on which losses of experts are computed."""
 RATIO = 0.88
 """Each size that is tried has about this share of the experts of the one before."""
 AT_ONCE = 0.13
 """Largest share of experts that is dropped before losses are computed again."""
 SECOND = 0.8
-"""Share of the best size that is learnt from the start, to see whether it is better."""
+"""Share of the best size that is learnt from the start, to test whether it is better."""
 NEARLY = 0.7
-"""Share of the largest size from which on the best one may lie beyond it: the curve is uneven."""
+"""Share of the largest size above which the best one may be larger still: the curve is uneven."""
 CLEARLY = 3.0
 """Standard errors by which a size is clearly worse."""
 GIVE_UP = 2
-"""Sizes in a row that are clearly worse, after which sizes are halved."""
+"""Number of successive sizes that are clearly worse, after which sizes are halved."""
 GROWTH = 1.4
-"""Each mixture that is tried has about so many times the components of the one before."""
+"""Ratio of the components of each mixture that is tried to those of the one before."""
 IDLE = 0.1
-"""Share of a mixture's components that may be the likeliest of no row."""
+"""Maximum share of a mixture's components that are the likeliest of no row."""
 EARNED = 10.0
-"""Nats, over all rows, that each further component must save: people read them all."""
+"""Nats, over all rows, that each further component must save to be worth interpreting."""
 
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """Experts of some number, the prior over their codes, and how they tell held-back rows."""
+    """Some number of experts, the prior over their codes, and their scores of held-back rows."""
 
     experts: Experts
     prior: CodePrior
@@ -72,15 +72,15 @@ class Candidate:
 
 
 class Judge:
-    """Learns models of several sizes from some rows and judges them by the rows held back."""
+    """Learns models of several sizes from some rows and compares them on the held-back rows."""
 
     def __init__(self, split: Split, plan: Plan, encoding: Encoding, seed: int) -> None:
         self.split, self.plan, self.encoding, self.seed = split, plan, encoding, seed
-        # A prior that is learnt on the way would lead other sizes elsewhere: it comes at the end.
+        # A prior learnt along the way would change the path of sizes, so it is fitted at the end.
         self.task = replace(split.task, joint=False)
         self.n_largest = 0
         self.leader: Candidate | None = None
-        self._pulls: dict[int, float] = {}  # by size of mixtures
+        self._pulls: dict[int, float] = {}  # by number of components
         self._led: tuple[Candidate, Told] | None = None
         rng = np.random.default_rng(seed)
         self.sample = self.task.draw(rng, JUDGED_ROWS, replace=False)
@@ -88,14 +88,14 @@ class Judge:
     def search(
         self, least: int, most: int, mixtures: Curve, report: Callable[[str], None] | None = None
     ) -> Curve:
-        """Look for the best size, from `least` to `most`: scores of held-back rows by size.
+        """Search for the best size, from `least` to `most`: scores of held-back rows by size.
 
-        As long as the best model is nearly the largest, and no expert of that is idle, another with
-        twice as many experts is learnt, unless mixtures of no more components are clearly better.
-        Then one that is smaller than the best is learnt from the start: what experts of a large
-        model have become may stand in the way of a small one. It counts if it is clearly better.
-        It is not learnt where so few of the large model's experts are clearly worse.
-        One expert is independent columns.
+        While the best model is nearly the largest, and no expert of the largest is idle, another
+        with twice as many experts is learnt, unless mixtures of no more components are clearly
+        better. Then a model smaller than the best is learnt from the start, because the remaining
+        experts of a large model may be a bad start for a small one. It counts if it is clearly
+        better. It is not learnt if the large model, reduced to this size, is clearly worse. One
+        expert stands for independent columns.
         """
         found: Curve = {1: Told.alone(self.columns)} if least == 1 else {}
         least = max(least, min(2, most))
@@ -125,8 +125,9 @@ class Judge:
     ) -> Curve:
         """Scores of held-back rows by size, from `n_experts` down.
 
-        Experts are dropped and the rest continues learning, while sizes are above a bound. Where
-        they are clearly worse steps are large: then only the shape of the curve is of interest.
+        Experts are dropped and the others are learnt further, while sizes are larger than `above`.
+        If sizes are clearly worse, steps are large, since only the shape of the curve matters
+        there.
         """
         candidate, floor = self.fitted(n_experts, least)
         found: Curve = {}
@@ -145,7 +146,7 @@ class Judge:
     def follow(self, sizes: list[int]) -> Curve:
         """Scores of held-back rows for these sizes, the largest first.
 
-        A model of which some experts are never active stands for the larger sizes, too.
+        A model in which some experts are never active also counts for the larger sizes.
         """
         candidate, floor = self.fitted(sizes[0], min(sizes))
         found: Curve = {}
@@ -159,7 +160,7 @@ class Judge:
         return found
 
     def fitted(self, n_experts: int, least: int) -> tuple[Candidate, int]:
-        """A model learnt from the start, without idle experts, and the minimum of active ones."""
+        """A model learnt from the start, without idle experts, and its minimum of active ones."""
         self.n_largest = max(self.n_largest, n_experts)
         task = self._sized(n_experts)
         shape = (n_experts, task.n_features)
@@ -171,17 +172,17 @@ class Judge:
         return self._judged(subset(fit.experts, keep)), fit.adaptation.min_active
 
     def relearnt(self, experts: Experts, floor: int) -> Candidate:
-        """Experts after the last part of the plan, which looks at all rows."""
+        """Experts after the last part of the plan, which uses all rows."""
         task = self._sized(experts.n_experts)
         steps = self.plan.steps(task, min(floor, task.max_active))
         last = [step for step in steps if not step.search]
-        if len(last) == len(steps):  # a plan that does not search first
+        if len(last) == len(steps):  # a plan without a search
             last = steps[-max(1, len(steps) // 3) :]
         *_, end = iterate(task, self.plan, LearnerState(experts), last, seed=self.seed)
         return self._judged(replace(break_ties(end.experts), amplitude=task.amplitude))
 
     def dropped(self, candidate: Candidate, size: int) -> Experts:
-        """The experts without those that are missed least."""
+        """The experts without those with the smallest losses."""
         experts, prior = candidate.experts, candidate.prior
         while True:
             losses, usage = self.losses(experts, prior)
@@ -196,7 +197,7 @@ class Judge:
     def losses(self, experts: Experts, prior: CodePrior) -> tuple[Array, Array]:
         """Nats that a sample of rows loses without each expert, and how often each is active.
 
-        A row with the expert loses it, or exchanges it for another. Both arrays have shape
+        In a row with the expert, it is dropped or exchanged for another. Both arrays have shape
         (n_experts,).
         """
         rows, n_experts = self.sample, experts.n_experts
@@ -233,9 +234,9 @@ class Judge:
     def mixtures(self, most: int, report: Callable[[str], None] | None = None) -> Curve:
         """Log P(x) of held-back rows under mixtures, from two components on.
 
-        Where a size saves too little, larger weights of the data's average are tried. It ends where
-        two sizes in a row save too little even so, or where components are idle. There is none
-        where a fit would not try one expert per row.
+        If a size saves too little, larger weights of the data's average are tried. The search ends
+        if two successive sizes still save too little, or if components are idle. The result is
+        empty if a fit would not try one expert per row.
         """
         found: Curve = {}
         if not (self.split.task.joint and allows_mixture(self._sized(2), self.plan)):
@@ -264,7 +265,7 @@ class Judge:
         return found
 
     def _by_mixture(self, n_experts: int, pull: float) -> Told | None:
-        """How a mixture tells held-back rows; None if components are idle."""
+        """Scores of held-back rows under a mixture; None if components are idle."""
         mixture = self._mixture(n_experts, pull)
         if self._share_idle(mixture) > IDLE:
             return None
@@ -275,14 +276,14 @@ class Judge:
         return {size: Told.alone(self.mixture(size)) for size in sizes}
 
     def prefers(self, mixtures: Curve) -> bool:
-        """Whether one expert per row describes rows clearly more shortly, as a fit would decide."""
+        """Whether one expert per row has clearly shorter descriptions, as a fit would decide."""
         if not mixtures or self.leader is None:
             return False
         gap = self._mean(self._highest(mixtures).density) - self._mean(self._leading.density)
         return self.task.n_rows * gap > WORTH_IT
 
     def _lacks_parts(self, mixtures: Curve) -> bool:
-        """Whether one of no more experts per row is clearly better than several of them."""
+        """Whether a mixture with no more experts is clearly better than several experts per row."""
         assert self.leader is not None
         few = {size: told for size, told in mixtures.items() if size <= self.leader.n_experts}
         if not few:
@@ -294,7 +295,7 @@ class Judge:
 
     @property
     def _leading(self) -> Told:
-        """How the leader tells held-back rows under the prior of all other rows' codes."""
+        """Scores of held-back rows under the best experts and the prior of all other rows."""
         assert self.leader is not None
         if self._led is None or self._led[0] is not self.leader:
             experts = self.leader.experts
@@ -312,7 +313,7 @@ class Judge:
         )
 
     def _judged(self, experts: Experts) -> Candidate:
-        """Experts with the prior of a sample of training rows, and the held-back rows told."""
+        """Experts, the prior of a sample of training rows, and scores of held-back rows."""
         _, prior = self.encoding.counted(self.task.engine, self.sample, experts, rounds=1)
         found = Candidate(experts, prior, self._told(experts, prior))
         best = -np.inf if self.leader is None else self._mean(self.leader.told.density)
@@ -321,7 +322,7 @@ class Judge:
         return found
 
     def _told(self, experts: Experts, prior: CodePrior) -> Told:
-        """How these tell the held-back rows."""
+        """Scores of the held-back rows."""
         rule, held = self.encoding.rule(experts.log2_expertise.shape, prior), self.split.held
         encoders = self.encoding.encoders(experts)
         codes = pursue(self.task.engine, held, encoders, rule)
@@ -350,7 +351,7 @@ class Judge:
         return max(found.values(), key=lambda told: self._mean(told.joint))
 
     def _is_worse(self, found: Curve, told: Told, errors: float = CLEARLY) -> bool:
-        """Whether scores are so many standard errors worse than the best that were found."""
+        """Whether scores are this many standard errors worse than the best ones found."""
         difference = self._highest(found).joint - told.joint
         return self._mean(difference) > errors * standard_error(difference, self.split.weight)
 

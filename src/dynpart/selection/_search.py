@@ -1,4 +1,4 @@
-"""The search for a number of experts: several sizes, judged by the rows that were held back."""
+"""The search for a number of experts: several sizes, compared on held-back rows."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from dynpart.selection._ladder import Judge
 Array = NDArray[np.float64]
 
 MOST = 512
-"""Experts that are tried at most."""
+"""Maximum number of experts."""
 ROWS_PER_EXPERT = 2
-"""There are at least so many training rows to each expert."""
+"""Minimum number of training rows per expert."""
 
 
 def select_size(
@@ -28,24 +28,24 @@ def select_size(
     seed: int,
     report: Callable[[str], None] | None = None,
 ) -> Selection:
-    """Choose the number of experts by the description length of rows that are held back.
+    """Choose the number of experts by the description length of held-back rows.
 
-    A model with many experts is learnt from the other rows. Then the experts that are missed
-    least are dropped, step by step: each size goes through the last part of the plan once more and
-    tells the held-back rows. Where not one expert can be dropped without loss, twice as many are
-    learnt. Of sizes that tell the rows equally shortly the smallest is chosen. Where mixtures, one
-    expert per row, describe the rows clearly more shortly, the choice is among their sizes.
+    A model with many experts is learnt from the other rows. Then the experts with the smallest
+    losses are dropped, step by step. Each size goes through the last part of the plan again, and
+    its description of the held-back rows is computed. If no expert can be dropped without loss,
+    twice as many are learnt. The smallest of equally good sizes is chosen. If mixtures, with one
+    expert per row, have clearly shorter descriptions, the choice is among their sizes.
 
     Parameters
     ----------
     task : Task
-        All rows; its number of experts is not looked at.
+        All rows; its number of experts is ignored.
     plan : Plan
     encoding : Encoding
         How rows will be encoded.
     seed : int
     report : callable, optional
-        Told of each size that was tried, in words.
+        Called with a text about each size that was tried.
 
     Returns
     -------
@@ -54,7 +54,7 @@ def select_size(
     Raises
     ------
     ValueError
-        If there is no second row to hold back.
+        If there is only one row.
     """
     splits = splits_of(task, np.random.default_rng(seed))
     least = max(encoding.n_active or 1, encoding.max_active or 1)
