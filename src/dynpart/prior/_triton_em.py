@@ -319,7 +319,7 @@ class KernelCodes(DenseCodes):
         log_weight, constant, table = new(n_types), new(n_types), new((n_types, n_experts, 2, 2))
         single, pair = new((n_experts, n_types)), new((n_experts, n_types))
         parent = new((n_experts, n_types), dtype=torch.int32)
-        tree = torch.full((n_types, n_experts), ROOT, device=share.device)
+        tree: Any = torch.full((n_types, n_experts), ROOT, device=share.device)
         lanes = power_of_two(n_experts)
         sizes = {"LANES": lanes, "TYPES": power_of_two(n_types)}
         width = n_pairs(n_experts)
