@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from dynpart.compiled import in_place, inlined
 from dynpart.engines._charges import Charges
-from dynpart.engines._cpu_inner import log_of
+from dynpart.engines._cpu_inner import average_rows, log_of
+from dynpart.engines._cpu_tables import padded
 
 ALL_TYPES = np.int64(-1)
 """Stands for all types, if the type of a row is not fixed."""
@@ -40,12 +41,12 @@ class KernelCharges(NamedTuple):
     constant : ndarray of shape (n_types,)
     least : ndarray of shape (n_experts,)
         The lowest cost in any type.
-    odds : ndarray of shape (n_types, n_experts)
-        exp(least - cost).
+    odds : ndarray of shape (n_types * n_lanes,)
+        exp(least - cost), padded with zeros.
     start : ndarray of shape (n_experts * n_types + 1,)
         Where the neighbours of an expert in a type begin in the lists below.
-    neighbour, types : ndarray of shape (n_neighbours,)
-        Index of the neighbour, and the type.
+    neighbour, types, place : ndarray of shape (n_neighbours,)
+        Index of the neighbour, the type, and where the odds of this neighbour in this type are.
     bond, joined, parted : ndarray of shape (n_neighbours,)
         Nats by which the two cost less together, exp(bond) and exp(-bond).
     alone : ndarray of shape (n_experts,)
@@ -60,6 +61,7 @@ class KernelCharges(NamedTuple):
     start: NDArray
     neighbour: NDArray
     types: NDArray
+    place: NDArray
     bond: NDArray
     joined: NDArray
     parted: NDArray
@@ -78,14 +80,16 @@ class Account(NamedTuple):
     kind : ndarray of shape (1,)
         The type to which `cost` belongs.
     active : ndarray of shape (n_experts,)
-    odds : ndarray of shape (n_types, n_experts)
+    odds : ndarray of shape (n_types * n_lanes,)
         Odds of the charges, given the active neighbours.
-    mean : ndarray of shape (n_experts,)
+    mean : ndarray of shape (n_lanes,)
         Averages of odds over types; scratch.
     near : ndarray of shape (n_types,)
         Types close to the most probable one; the first `n_near[0]` entries are valid.
     weight, share : ndarray of shape (n_types,)
         Probabilities of these given the code, up to a factor; the same without one expert.
+    averaged, portion : ndarray of shape (n_types,)
+        Types that are not negligible in an average, and their shares; scratch.
     n_near : ndarray of shape (1,)
     """
 
@@ -98,6 +102,8 @@ class Account(NamedTuple):
     near: NDArray
     weight: NDArray
     share: NDArray
+    averaged: NDArray
+    portion: NDArray
     n_near: NDArray
 
 
@@ -119,15 +125,18 @@ def kernel_charges(charges: Charges, *, background: bool) -> KernelCharges:
     beyond = np.where(np.isfinite(cost), cost - np.where(np.isfinite(least), least, 0.0), 0.0)
     neighbour, types = np.concatenate([parents, children])[order], np.tile(types, 2)[order]
     bond = np.tile(bond, 2)[order]
+    odds = np.zeros((n_types, padded(cost.shape[1])), np.float32)
+    odds[:, : cost.shape[1]] = np.exp(-beyond).clip(SMALLEST_ODDS)
     return KernelCharges(
         np.ascontiguousarray(cost, dtype=np.float64),
         np.ascontiguousarray(cost.T, dtype=np.float64),
         np.ascontiguousarray(charges.constant, dtype=np.float64),
         least,
-        np.exp(-beyond).clip(SMALLEST_ODDS).astype(np.float32),
+        odds.ravel(),
         np.concatenate([[0], np.cumsum(counts)]),
         neighbour,
         types,
+        types * odds.shape[1] + neighbour,
         bond,
         np.exp(bond).astype(np.float32),
         np.exp(-bond).astype(np.float32),
@@ -143,11 +152,13 @@ def new_account(charges: KernelCharges) -> Account:
         np.empty(n_types),
         np.zeros(1, np.int64),
         np.zeros(n_experts, np.bool_),
-        np.empty((n_types, n_experts), np.float32),
-        np.empty(n_experts, np.float32),
+        np.empty(charges.odds.size, np.float32),
+        np.empty(charges.odds.size // n_types, np.float32),
         np.empty(n_types, np.int64),
         np.empty(n_types),
         np.empty(n_types),
+        np.empty(n_types, np.int64),
+        np.empty(n_types, np.float32),
         np.zeros(1, np.int64),
     )
 
@@ -181,7 +192,7 @@ def change_odds(j, factor, charges, account):
     """Update odds as expert j enters (`joined`) or leaves (`parted`)."""
     n_types = charges.constant.size
     for e in range(charges.start[_u(j * n_types)], charges.start[_u((j + 1) * n_types)]):
-        account.odds[_u(charges.types[_u(e)]), _u(charges.neighbour[_u(e)])] *= factor[_u(e)]
+        account.odds[_u(charges.place[_u(e)])] *= factor[_u(e)]
 
 
 @in_place
@@ -202,7 +213,7 @@ def share_without(j, account):
     """Set the shares of types as if expert j were inactive; returns their sum."""
     total = 0.0
     for q in range(account.n_near[0]):
-        odds = np.float64(account.odds[_u(account.near[q]), _u(j)])
+        odds = np.float64(account.odds[_u(account.near[q] * account.mean.size + j)])
         account.share[q] = account.weight[q] / odds
         total += account.share[q]
     return total
@@ -211,34 +222,25 @@ def share_without(j, account):
 @in_place
 def mix_costs(j, charges, account):
     """Costs in rows of all types, given the active experts except j (-1 for no expert)."""
-    mean, odds, share = account.mean, account.odds, account.share
-    start, n_types = charges.start, account.value.size
+    share, averaged, portion = account.share, account.averaged, account.portion
     total = 0.0
     if j >= 0:
         total = share_without(j, account)
+        change_odds(j, charges.parted, charges, account)
     else:
         for q in range(account.n_near[0]):
             share[q] = account.weight[q]
             total += share[q]
-    for k in range(mean.size):
-        mean[k] = np.float32(0)
+    scale, n = 1.0 / total, 0
     for q in range(account.n_near[0]):
-        its = np.float32(share[q] / total)
-        if its < NEGLIGIBLE:
-            continue
-        c = account.near[q]
-        first = last = 0
-        if j >= 0:
-            at = _u(j * n_types + c)
-            first, last = start[at], start[at + _u(1)]
-        for e in range(first, last):
-            odds[_u(c), _u(charges.neighbour[_u(e)])] *= charges.parted[_u(e)]
-        for k in range(mean.size):
-            mean[k] += its * odds[_u(c), k]
-        for e in range(first, last):
-            odds[_u(c), _u(charges.neighbour[_u(e)])] *= charges.joined[_u(e)]
-    for k in range(mean.size):
-        account.cost[k] = charges.least[k] - log_of(np.float64(mean[k]))
+        averaged[_u(n)] = account.near[q]
+        portion[_u(n)] = share[q] * scale
+        n += share[q] * scale >= NEGLIGIBLE
+    average_rows(account.mean, portion, averaged, n, account.odds)
+    if j >= 0:
+        change_odds(j, charges.joined, charges, account)
+    for k in range(account.cost.size):
+        account.cost[k] = charges.least[k] - log_of(np.float64(account.mean[k]))
 
 
 @in_place
@@ -248,9 +250,8 @@ def take_all_types(code, n_active, charges, account):
         take_type(0, code, n_active, charges, account)
         return
     account.kind[0] = ALL_TYPES
-    for c in range(account.value.size):
-        for k in range(account.cost.size):
-            account.odds[_u(c), k] = charges.odds[_u(c), k]
+    for at in range(account.odds.size):
+        account.odds[at] = charges.odds[at]
     for step in range(n_active):
         change_odds(code[step], charges.joined, charges, account)
     weigh_types(account)

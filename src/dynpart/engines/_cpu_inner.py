@@ -9,6 +9,7 @@ _loops = _cpu_vectors if explicit_vectors() else _cpu_loops
 
 add_changes = _loops.add_changes
 add_rows = _loops.add_rows
+average_rows = _loops.average_rows
 best_expert = _loops.best_expert
 exponent_of = _loops.exponent_of
 log_of = _loops.log_of

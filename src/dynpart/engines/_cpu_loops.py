@@ -43,6 +43,17 @@ def add_rows(gains, i, lo, hi, offsets, table):
 
 
 @in_place
+def average_rows(out, weights, rows, n, table):
+    """Set `out` to the weighted sum of n rows of a flat table, each as long as `out`."""
+    for k in range(out.size):
+        out[k] = _f(0)
+    for q in range(n):
+        at, weight = _u(rows[_u(q)] * out.size), weights[_u(q)]
+        for k in range(out.size):
+            out[k] += weight * table[at + _u(k)]
+
+
+@in_place
 def add_changes(
     gains, i, lo, hi, sign, variables, offsets, old_rank, old_log, new_rank, new_rank_at, new_log,
     table, rank,

@@ -32,6 +32,7 @@ from dynpart.engines._llvm import (
     fetch,
     larger,
     largest,
+    length_of,
     load_at,
     running,
     splat,
@@ -82,6 +83,38 @@ def make_add_rows(n_vectors: int) -> Callable:
         return sig, codegen
 
     return add_rows
+
+
+def make_average_rows(n_vectors: int) -> Callable:
+    @intrinsic
+    def average_rows(typingctx, out, first, weights, rows, n, table):
+        """Weighted sum of n rows of a flat table, for the experts of a strip."""
+        sig = types.void(out, types.int64, weights, rows, types.int64, table)
+
+        def codegen(context, builder, signature, args):
+            k, n_rows = args[1], args[4]
+            out_, weights_, rows_, table_ = (
+                data_of(context, builder, signature.args[i], args[i]) for i in (0, 2, 3, 5)
+            )
+            lanes = length_of(context, builder, signature.args[0], args[0])
+            strips = strips_of(n_vectors, k, builder)
+            sums = running(builder, n_vectors, 0.0)
+            fused = vector_function(builder, "fmuladd", 3)
+            zero, one = ir.Constant(I64, 0), ir.Constant(I64, 1)
+            with cgutils.for_range_slice(builder, zero, n_rows, one) as (q, _):
+                weight = splat(builder, load_at(builder, weights_, q))
+                begin = builder.mul(load_at(builder, rows_, q), lanes)
+                for strip, slot in zip(strips, sums, strict=True):
+                    term = vector_at(builder, table_, builder.add(begin, strip), F32)
+                    builder.store(builder.call(fused, [weight, term, builder.load(slot)]), slot)
+            for strip, slot in zip(strips, sums, strict=True):
+                at = builder.bitcast(builder.gep(out_, [strip]), VECTOR.as_pointer())
+                builder.store(builder.load(slot), at, align=4)
+            return context.get_dummy_value()
+
+        return sig, codegen
+
+    return average_rows
 
 
 def make_add_changes(n_vectors: int) -> Callable:
@@ -445,6 +478,9 @@ def power_of_two(typingctx, n):
 
 
 add_rows_4, add_rows_3, add_rows_2, add_rows_1 = (make_add_rows(t) for t in (4, 3, 2, 1))
+average_rows_4, average_rows_3, average_rows_2, average_rows_1 = (
+    make_average_rows(t) for t in (4, 3, 2, 1)
+)
 add_changes_4, add_changes_3, add_changes_2, add_changes_1 = (
     make_add_changes(t) for t in (4, 3, 2, 1)
 )
@@ -468,6 +504,21 @@ def add_rows(gains, i, lo, hi, offsets, table):
         add_rows_2(gains, at, k, lo, hi, offsets, table)
     elif n_lanes - k == 16:
         add_rows_1(gains, at, k, lo, hi, offsets, table)
+
+
+@in_place
+def average_rows(out, weights, rows, n, table):
+    """Weighted sum of n rows of a flat table."""
+    k = 0
+    while k + 64 <= out.size:
+        average_rows_4(out, k, weights, rows, n, table)
+        k += 64
+    if out.size - k == 48:
+        average_rows_3(out, k, weights, rows, n, table)
+    elif out.size - k == 32:
+        average_rows_2(out, k, weights, rows, n, table)
+    elif out.size - k == 16:
+        average_rows_1(out, k, weights, rows, n, table)
 
 
 @in_place

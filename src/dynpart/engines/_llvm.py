@@ -30,6 +30,12 @@ def width_of(context: Any, builder: Any, kind: types.Array, value: Any) -> Any:
     return cgutils.unpack_tuple(builder, array.shape, 2)[1]
 
 
+def length_of(context: Any, builder: Any, kind: types.Array, value: Any) -> Any:
+    """Number of elements of a one-dimensional array."""
+    array = context.make_array(kind)(context, builder, value)
+    return cgutils.unpack_tuple(builder, array.shape, 1)[0]
+
+
 def load_at(builder: Any, pointer: Any, index: Any) -> Any:
     return builder.load(builder.gep(pointer, [index]))
 
