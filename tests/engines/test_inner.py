@@ -31,7 +31,7 @@ def both(name):
     return found
 
 
-@pytest.fixture(params=[16, 32, 48, 64, 112], ids=lambda n: f"{n} lanes")
+@pytest.fixture(params=[16, 32, 48, 64, 112, 128, 176], ids=lambda n: f"{n} lanes")
 def lanes(request):
     return request.param
 
@@ -59,6 +59,15 @@ def test_rows_of_a_table_are_added(lanes, rng):
     rows = table[offsets[5:69, None] + np.arange(lanes)]
     assert_allclose(found[0][1], 1 + rows.sum(axis=0), atol=1e-4)
     assert_array_equal(found[0][[0, 2]], 1)
+
+
+def test_rows_of_a_table_are_averaged(lanes, rng):
+    table = rng.uniform(size=9 * lanes).astype(np.float32)
+    weights, rows = rng.uniform(size=6).astype(np.float32), rng.permutation(9)[:6]
+    for average_rows in both("average_rows"):
+        mean = np.full(lanes, np.nan, np.float32)
+        average_rows(mean, weights, rows, 5, table)
+        assert_allclose(mean, weights[:5] @ table.reshape(9, lanes)[rows[:5]], rtol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16])

@@ -10,10 +10,10 @@ ones; none of them reorders the arithmetic of one expert.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 from llvmlite import ir
+from llvmlite.binding import get_host_cpu_features
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
@@ -50,6 +50,8 @@ PLACES = np.array(
 """Positions of the set bits of each byte, lowest first, padded with zeros."""
 GATHER_FLAGS = 0x0102040810204080
 """Factor by which eight flags of one byte each become the bits of the highest byte."""
+WIDEST = 8 if get_host_cpu_features().get("avx512f") else 4
+"""Vectors of experts whose running values fit into registers."""
 STRIP = 64
 """Variables whose two best experts are kept in registers."""
 EIGHT = 8
@@ -58,19 +60,19 @@ EIGHT = 8
 _u = np.uintp  # see _cpu_loops
 
 
-def make_add_rows(n_vectors: int) -> Callable:
-    @intrinsic
-    def add_rows(typingctx, gains, where, first, lo, hi, offsets, table):
-        """Add rows `offsets[lo:hi]` of a table, summed in float32, to float64 gains."""
-        sig = types.void(gains, types.int64, types.int64, types.int64, types.int64, offsets, table)
+@intrinsic
+def add_rows_of_strips(typingctx, gains, where, lo, hi, offsets, table):
+    """Add rows `offsets[lo:hi]` of a table, summed in float32, to float64 gains."""
+    sig = types.void(gains, types.int64, types.int64, types.int64, offsets, table)
 
-        def codegen(context, builder, signature, args):
-            at, k, begin, end = args[1:5]
-            gains_, offsets_, table_ = (
-                data_of(context, builder, signature.args[i], args[i]) for i in (0, 5, 6)
-            )
-            strips = strips_of(n_vectors, k, builder)
-            sums = running(builder, n_vectors, 0.0)
+    def codegen(context, builder, signature, args):
+        at, begin, end = args[1:4]
+        gains_, offsets_, table_ = (
+            data_of(context, builder, signature.args[i], args[i]) for i in (0, 4, 5)
+        )
+        lanes = width_of(context, builder, signature.args[0], args[0])
+        for strips in strips_of(lanes, WIDEST, builder):
+            sums = running(builder, len(strips), 0.0)
             with cgutils.for_range_slice(builder, begin, end, ir.Constant(I64, 1)) as (i, _):
                 offset = load_at(builder, offsets_, i)
                 for strip, slot in zip(strips, sums, strict=True):
@@ -78,30 +80,26 @@ def make_add_rows(n_vectors: int) -> Callable:
                     builder.store(builder.fadd(builder.load(slot), term), slot)
             one = ir.Constant(ir.DoubleType(), 1.0)
             add_to_gains(builder, gains_, at, strips, sums, one)
-            return context.get_dummy_value()
+        return context.get_dummy_value()
 
-        return sig, codegen
-
-    return add_rows
+    return sig, codegen
 
 
-def make_average_rows(n_vectors: int) -> Callable:
-    @intrinsic
-    def average_rows(typingctx, out, first, weights, rows, n, table):
-        """Weighted sum of n rows of a flat table, for the experts of a strip."""
-        sig = types.void(out, types.int64, weights, rows, types.int64, table)
+@intrinsic
+def average_rows_of_strips(typingctx, out, weights, rows, n, table):
+    """Weighted sum of n rows of a flat table."""
+    sig = types.void(out, weights, rows, types.int64, table)
 
-        def codegen(context, builder, signature, args):
-            k, n_rows = args[1], args[4]
-            out_, weights_, rows_, table_ = (
-                data_of(context, builder, signature.args[i], args[i]) for i in (0, 2, 3, 5)
-            )
-            lanes = length_of(context, builder, signature.args[0], args[0])
-            strips = strips_of(n_vectors, k, builder)
-            sums = running(builder, n_vectors, 0.0)
+    def codegen(context, builder, signature, args):
+        out_, weights_, rows_, table_ = (
+            data_of(context, builder, signature.args[i], args[i]) for i in (0, 1, 2, 4)
+        )
+        lanes = length_of(context, builder, signature.args[0], args[0])
+        for strips in strips_of(lanes, WIDEST, builder):
+            sums = running(builder, len(strips), 0.0)
             fused = vector_function(builder, "fmuladd", 3)
             zero, one = ir.Constant(I64, 0), ir.Constant(I64, 1)
-            with cgutils.for_range_slice(builder, zero, n_rows, one) as (q, _):
+            with cgutils.for_range_slice(builder, zero, args[3], one) as (q, _):
                 weight = splat(builder, load_at(builder, weights_, q))
                 begin = builder.mul(load_at(builder, rows_, q), lanes)
                 for strip, slot in zip(strips, sums, strict=True):
@@ -110,39 +108,36 @@ def make_average_rows(n_vectors: int) -> Callable:
             for strip, slot in zip(strips, sums, strict=True):
                 at = builder.bitcast(builder.gep(out_, [strip]), VECTOR.as_pointer())
                 builder.store(builder.load(slot), at, align=4)
-            return context.get_dummy_value()
+        return context.get_dummy_value()
 
-        return sig, codegen
-
-    return average_rows
+    return sig, codegen
 
 
-def make_add_changes(n_vectors: int) -> Callable:
-    @intrinsic
-    def add_changes(
-        typingctx, gains, where, first, lo, hi, sign, variables, offsets, old_rank, old_log,
-        new_rank, new_rank_at, new_log, table, rank,
-    ):  # fmt: skip
-        """Move gains from old owners to new and better ones, for variables lo to hi of a list."""
-        i8 = types.int64
-        sig = types.void(
-            gains, i8, i8, i8, i8, types.float64, variables, offsets, old_rank, old_log, new_rank,
-            i8, new_log, table, rank,
-        )  # fmt: skip
-        rank_type = ir.IntType(rank.dtype.bitwidth)
+@intrinsic
+def add_changes_of_strips(
+    typingctx, gains, where, lo, hi, sign, variables, offsets, old_rank, old_log,
+    new_rank, new_rank_at, new_log, table, rank,
+):  # fmt: skip
+    """Move gains from old owners to new and better ones, for variables lo to hi of a list."""
+    i8 = types.int64
+    sig = types.void(
+        gains, i8, i8, i8, types.float64, variables, offsets, old_rank, old_log, new_rank,
+        i8, new_log, table, rank,
+    )  # fmt: skip
+    rank_type = ir.IntType(rank.dtype.bitwidth)
 
-        def codegen(context, builder, signature, args):
-            at, k, begin, end, sign_ = args[1:6]
-            new_rank_at_ = args[11]
-            arrays = [
-                data_of(context, builder, signature.args[i], args[i])
-                for i in (0, 6, 7, 8, 9, 10, 12, 13, 14)
-            ]
-            gains_, variables_, offsets_, old_rank_, old_log_, new_rank_, new_log_ = arrays[:7]
-            table_, rank_ = arrays[7:]
-            lanes = width_of(context, builder, signature.args[14], args[14])
-            strips = strips_of(n_vectors, k, builder)
-            sums = running(builder, n_vectors, 0.0)
+    def codegen(context, builder, signature, args):
+        at, begin, end, sign_ = args[1:5]
+        new_rank_at_ = args[10]
+        arrays = [
+            data_of(context, builder, signature.args[i], args[i])
+            for i in (0, 5, 6, 7, 8, 9, 11, 12, 13)
+        ]
+        gains_, variables_, offsets_, old_rank_, old_log_, new_rank_, new_log_ = arrays[:7]
+        table_, rank_ = arrays[7:]
+        lanes = width_of(context, builder, signature.args[13], args[13])
+        for strips in strips_of(lanes, WIDEST, builder):
+            sums = running(builder, len(strips), 0.0)
             zero = ir.Constant(VECTOR, [0.0] * LANES)
             with cgutils.for_range_slice(builder, begin, end, ir.Constant(I64, 1)) as (i, _):
                 d = builder.zext(load_at(builder, variables_, i), I64)
@@ -163,39 +158,34 @@ def make_add_changes(n_vectors: int) -> Callable:
                     term = builder.select(beats_new, lost, term)
                     builder.store(builder.fadd(builder.load(slot), term), slot)
             add_to_gains(builder, gains_, at, strips, sums, sign_)
-            return context.get_dummy_value()
+        return context.get_dummy_value()
 
-        return sig, codegen
-
-    return add_changes
+    return sig, codegen
 
 
-def make_multiply_ratios(n_vectors: int) -> Callable:
-    @intrinsic
-    def multiply_ratios(
-        typingctx, mantissa, exponent, row, first, lo, hi, offsets, factors, shares, ahead, levels
-    ):  # fmt: skip
-        """Multiply running products by prod (a + b e p) / prod (a' + b' e), variables lo..hi.
+@intrinsic
+def multiply_ratios_of_strips(
+    typingctx, mantissa, exponent, row, lo, hi, offsets, factors, shares, ahead, levels
+):  # fmt: skip
+    """Multiply running products by prod (a + b e p) / prod (a' + b' e), variables lo..hi.
 
-        `factors` has a, b, a', b' of these variables alone. Shares are
-        prefetched `ahead` elements before use, unless it is zero.
-        """
-        i8 = types.int64
-        sig = types.void(mantissa, exponent, i8, i8, i8, i8, offsets, factors, shares, i8, levels)
+    `factors` has a, b, a', b' of these variables alone. Shares are
+    prefetched `ahead` elements before use, unless it is zero.
+    """
+    i8 = types.int64
+    sig = types.void(mantissa, exponent, i8, i8, i8, offsets, factors, shares, i8, levels)
 
-        def codegen(context, builder, signature, args):
-            row_, k, begin, end = args[2:6]
-            ahead_ = args[9]
-            far = builder.icmp_signed(">", ahead_, ir.Constant(I64, 0))
-            arrays = [
-                data_of(context, builder, signature.args[i], args[i]) for i in (0, 1, 6, 7, 8, 10)
-            ]
-            mantissa_, exponent_, offsets_, factors_, shares_, levels_ = arrays
-            lanes = width_of(context, builder, signature.args[10], args[10])
-            n_features = width_of(context, builder, signature.args[6], args[6])
-            strips = strips_of(n_vectors, k, builder)
-            above = running(builder, n_vectors, 1.0)
-            below = running(builder, n_vectors, 1.0)
+    def codegen(context, builder, signature, args):
+        row_, begin, end = args[2:5]
+        ahead_ = args[8]
+        far = builder.icmp_signed(">", ahead_, ir.Constant(I64, 0))
+        arrays = [data_of(context, builder, signature.args[i], args[i]) for i in (0, 1, 5, 6, 7, 9)]
+        mantissa_, exponent_, offsets_, factors_, shares_, levels_ = arrays
+        lanes = width_of(context, builder, signature.args[9], args[9])
+        n_features = width_of(context, builder, signature.args[5], args[5])
+        for strips in strips_of(lanes, WIDEST // 2, builder):
+            above = running(builder, len(strips), 1.0)
+            below = running(builder, len(strips), 1.0)
             fused = vector_function(builder, "fmuladd", 3)
             with cgutils.for_range_slice(builder, begin, end, ir.Constant(I64, 1)) as (d, _):
                 cell = builder.add(builder.mul(row_, n_features), d)
@@ -232,11 +222,9 @@ def make_multiply_ratios(n_vectors: int) -> Callable:
                 bits = builder.and_(bits, ir.Constant(whole, [0x007FFFFF] * LANES))
                 bits = builder.or_(bits, ir.Constant(whole, [0x3F800000] * LANES))
                 builder.store(builder.bitcast(bits, VECTOR), at, align=4)
-            return context.get_dummy_value()
+        return context.get_dummy_value()
 
-        return sig, codegen
-
-    return multiply_ratios
+    return sig, codegen
 
 
 @intrinsic
@@ -477,48 +465,16 @@ def power_of_two(typingctx, n):
     return types.float32(types.int32), codegen
 
 
-add_rows_4, add_rows_3, add_rows_2, add_rows_1 = (make_add_rows(t) for t in (4, 3, 2, 1))
-average_rows_4, average_rows_3, average_rows_2, average_rows_1 = (
-    make_average_rows(t) for t in (4, 3, 2, 1)
-)
-add_changes_4, add_changes_3, add_changes_2, add_changes_1 = (
-    make_add_changes(t) for t in (4, 3, 2, 1)
-)
-multiply_ratios_4, multiply_ratios_3, multiply_ratios_2, multiply_ratios_1 = (
-    make_multiply_ratios(t) for t in (4, 3, 2, 1)
-)
-
-
 @in_place
 def add_rows(gains, i, lo, hi, offsets, table):
     """See `_cpu_loops`, as of all functions below."""
-    n_lanes = gains.shape[1]
-    at = i * n_lanes
-    k = 0
-    while k + 64 <= n_lanes:
-        add_rows_4(gains, at, k, lo, hi, offsets, table)
-        k += 64
-    if n_lanes - k == 48:
-        add_rows_3(gains, at, k, lo, hi, offsets, table)
-    elif n_lanes - k == 32:
-        add_rows_2(gains, at, k, lo, hi, offsets, table)
-    elif n_lanes - k == 16:
-        add_rows_1(gains, at, k, lo, hi, offsets, table)
+    add_rows_of_strips(gains, i * gains.shape[1], lo, hi, offsets, table)
 
 
 @in_place
 def average_rows(out, weights, rows, n, table):
     """Weighted sum of n rows of a flat table."""
-    k = 0
-    while k + 64 <= out.size:
-        average_rows_4(out, k, weights, rows, n, table)
-        k += 64
-    if out.size - k == 48:
-        average_rows_3(out, k, weights, rows, n, table)
-    elif out.size - k == 32:
-        average_rows_2(out, k, weights, rows, n, table)
-    elif out.size - k == 16:
-        average_rows_1(out, k, weights, rows, n, table)
+    average_rows_of_strips(out, weights, rows, n, table)
 
 
 @in_place
@@ -527,46 +483,18 @@ def add_changes(
     table, rank,
 ):  # fmt: skip
     """Move gains[i] from old owners to new and better ones."""
-    n_lanes = gains.shape[1]
-    at = i * n_lanes
-    k = 0
-    while k + 64 <= n_lanes:
-        add_changes_4(
-            gains, at, k, lo, hi, sign, variables, offsets, old_rank, old_log, new_rank,
-            new_rank_at, new_log, table, rank,
-        )  # fmt: skip
-        k += 64
-    if n_lanes - k == 48:
-        add_changes_3(
-            gains, at, k, lo, hi, sign, variables, offsets, old_rank, old_log, new_rank,
-            new_rank_at, new_log, table, rank,
-        )  # fmt: skip
-    elif n_lanes - k == 32:
-        add_changes_2(
-            gains, at, k, lo, hi, sign, variables, offsets, old_rank, old_log, new_rank,
-            new_rank_at, new_log, table, rank,
-        )  # fmt: skip
-    elif n_lanes - k == 16:
-        add_changes_1(
-            gains, at, k, lo, hi, sign, variables, offsets, old_rank, old_log, new_rank,
-            new_rank_at, new_log, table, rank,
-        )  # fmt: skip
+    add_changes_of_strips(
+        gains, i * gains.shape[1], lo, hi, sign, variables, offsets, old_rank, old_log, new_rank,
+        new_rank_at, new_log, table, rank,
+    )  # fmt: skip
 
 
 @in_place
 def multiply_ratios(mantissa, exponent, i, lo, hi, offsets, factors, shares, ahead, levels):
     """Multiply the ratios of some variables into running products."""
-    n_lanes = levels.shape[1]
-    k = 0
-    while k + 64 <= n_lanes:
-        multiply_ratios_4(mantissa, exponent, i, k, lo, hi, offsets, factors, shares, ahead, levels)
-        k += 64
-    if n_lanes - k == 48:
-        multiply_ratios_3(mantissa, exponent, i, k, lo, hi, offsets, factors, shares, ahead, levels)
-    elif n_lanes - k == 32:
-        multiply_ratios_2(mantissa, exponent, i, k, lo, hi, offsets, factors, shares, ahead, levels)
-    elif n_lanes - k == 16:
-        multiply_ratios_1(mantissa, exponent, i, k, lo, hi, offsets, factors, shares, ahead, levels)
+    multiply_ratios_of_strips(
+        mantissa, exponent, i, lo, hi, offsets, factors, shares, ahead, levels
+    )
 
 
 @inlined

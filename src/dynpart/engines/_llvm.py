@@ -6,6 +6,7 @@ All tables have the experts of one variable side by side, padded to whole vector
 # mypy: allow-untyped-defs
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from llvmlite import ir
@@ -114,8 +115,19 @@ def running(builder: Any, count: int, start: float) -> list[Any]:
     return values
 
 
-def strips_of(n_vectors: int, first: Any, builder: Any) -> list[Any]:
-    return [builder.add(first, ir.Constant(I64, LANES * t)) for t in range(n_vectors)]
+def strips_of(lanes: Any, widest: int, builder: Any) -> Iterator[list[Any]]:
+    """Where the vectors of each strip of experts begin; a strip has at most `widest` vectors.
+
+    Code is emitted in a loop over strips, once for each number of vectors a strip can have.
+    """
+    zero, whole = (ir.Constant(I64, value) for value in (0, LANES * widest))
+    with cgutils.for_range_slice(builder, zero, lanes, whole) as (first, _):
+        left = builder.sub(lanes, first)
+        for n_vectors in range(1, widest + 1):
+            test = "==" if n_vectors < widest else ">="
+            fits = builder.icmp_signed(test, left, ir.Constant(I64, LANES * n_vectors))
+            with builder.if_then(fits):
+                yield [builder.add(first, ir.Constant(I64, LANES * t)) for t in range(n_vectors)]
 
 
 def add_to_gains(builder: Any, gains: Any, where: Any, strips: Any, values: Any, sign: Any) -> None:
