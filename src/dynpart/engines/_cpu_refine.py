@@ -57,8 +57,8 @@ _u = np.uintp  # see _cpu_pursuit
 def new_refinement(rank, keys, rule):
     """Scratch of `finish_row`.
 
-    Scratch of a pursuit; owners and heirs; gains without an expert, and of experts alone; two
-    codes; flags for variables on which all experts agree (these have no owner); the largest
+    Scratch of a pursuit; owners and heirs; gains without an expert, of experts alone, and over the
+    greedy code; two codes; flags for variables on which all experts agree (these have no owner); the largest
     log-density of each variable under any expert, filled in by callers if codes are refined, a list
     of variables, the contribution of each expert, and the best possible ranks; keys of all experts,
     of owners and of heirs; charges of the code; the contribution of an expert by variable, an upper
@@ -70,7 +70,7 @@ def new_refinement(rank, keys, rule):
     return (
         new_work(n_experts, n_features, rank),
         (np.empty(n_features, rank.dtype), np.empty(n_features, rank.dtype)),
-        (np.empty((1, n_lanes)), np.empty((1, n_lanes))),
+        (np.empty((1, n_lanes)), np.empty((1, n_lanes)), np.empty((1, n_lanes))),
         (np.empty(max_active, np.int64), np.empty(max_active, np.int64)),
         np.zeros(n_features, np.bool_),
         (
@@ -205,7 +205,7 @@ def may_stay(j, m, most, earned, gains, i, offsets, table, rank, rule, scratch):
         Contribution of j to the log-likelihood minus its cost.
     """
     margin, account, listed = rule[2], scratch[7], scratch[5][1]
-    (flags, owned, _, owners, heirs), (without, _) = scratch[0], scratch[2]
+    (flags, owned, _, owners, heirs), (without, _, _) = scratch[0], scratch[2]
     small, of_others, places = scratch[8]
     little = np.float32((earned - most) / m)
     for q in range(m):
@@ -245,7 +245,7 @@ def settle(
         The experts of the code come first in it.
     """
     min_active, max_active, margin, _, _, _, _, charges = rule
-    work, (without, _), account = scratch[0], scratch[2], scratch[7]
+    work, (without, _, _), account = scratch[0], scratch[2], scratch[7]
     _, owned, _, owners, heirs = work
     cost, active = account.cost, account.active
     costs_beside_all(charges, account)
@@ -354,10 +354,12 @@ def improve(code, n_active, total, gains, i, offsets, table, rank, rank_by_exper
         The same minus the charges of the code.
     """
     _, _, margin, cost, n_swaps, _, _, charges = rule
-    work, (_, greedy), account = scratch[0], scratch[3], scratch[7]
+    work, (_, _, over_greedy), (_, greedy) = scratch[0], scratch[2], scratch[3]
+    account = scratch[7]
     owner_log = work[3][1]
     n_greedy = n_active
     copy_code(greedy, code, n_greedy)
+    copy_row(over_greedy, FIRST, gains, i)
     background = cost.size - 1
     take_over(background, gains, i, offsets, table, rank, rank_by_expert, work)
     find_owners(code, n_active, background, scratch)
@@ -377,7 +379,9 @@ def improve(code, n_active, total, gains, i, offsets, table, rank, rank_by_exper
     )  # fmt: skip
     if sum_of(owner_log, owner_log.size) + charged(account) < worth - margin:
         copy_code(code, greedy, n_greedy)
-        gains_over_code(code, n_greedy, gains, i, offsets, table, rank, rank_by_expert, scratch)
+        copy_row(gains, i, over_greedy, FIRST)
+        find_owners(code, n_greedy, NOBODY, scratch)
+        read_opinions(offsets, table, scratch)
         open_account(code, n_greedy, charges, account)
         n_active = settle(
             code, n_greedy, n_swaps * n_greedy, NOBODY, gains, i, offsets, table, rank,
@@ -496,7 +500,7 @@ def begin_alone(
     Parameters and results are those of `finish_row`; the value of the code is `most`.
     """
     _, _, margin, cost, n_swaps, _, _, charges = rule
-    work, (_, alone), (other, _), account = scratch[0], scratch[2], scratch[3], scratch[7]
+    work, (_, alone, _), (other, _), account = scratch[0], scratch[2], scratch[3], scratch[7]
     bound = -np.inf
     for k in range(charges.alone.size):
         if cost[k] - charges.alone[k] > bound:
@@ -549,7 +553,7 @@ def finish_row(code, total, first, gains, i, offsets, table, rank, rank_by_exper
         Log-likelihood of the final code.
     """
     min_active, _, margin, cost, n_swaps, prune, n_starts, charges = rule
-    work, (_, alone), (other, _) = scratch[0], scratch[2], scratch[3]
+    work, (_, alone, _), (other, _) = scratch[0], scratch[2], scratch[3]
     if not n_swaps and n_starts == 1 and not prune:
         return total
     total, most = refine_code(
