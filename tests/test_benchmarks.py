@@ -225,7 +225,7 @@ def test_the_first_fit_compiles_and_the_second_does_not(tmp_path):
     (first, took), (second, nothing) = first_and_second("binary", str(tmp_path))
     assert took  # the others are compiled by a second process
     assert nothing == {}
-    for kernel in (*took, "pursue_group", "first_pass"):
+    for kernel in (*took, "pursue_groups", "first_pass"):
         assert list(tmp_path.rglob(f"*{kernel}*.nbc"))
     assert second < first
 

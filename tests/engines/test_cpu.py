@@ -294,7 +294,7 @@ from dynpart.engines.cpu import CpuEngine
 from dynpart.families import Bernoulli, Gaussian
 from dynpart.rows import Rows
 
-kernels = [_cpu_levels.first_pass, _cpu_levels.pursue_group, _cpu_smoothed.pursue_levels,
+kernels = [_cpu_levels.first_pass, _cpu_levels.pursue_groups, _cpu_smoothed.pursue_levels,
            _cpu_sums.binary_gradients, _cpu_sums.responsibility_sums]
 assert not any(kernel.signatures for kernel in kernels), "compiled at import"
 rng = np.random.default_rng(0)

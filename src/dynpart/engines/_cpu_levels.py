@@ -125,24 +125,12 @@ def look_up(X, row, table, found):
         found[d] = table[_u(X[row, d]), d]
 
 
-@compiled
+@part
 def pursue_group(
-    rows,
-    first,
-    score,
-    X,
-    usual,
-    agreed,
-    largest,
-    table,
-    rank,
-    rank_by_expert,
-    rule,
-    scratch,
-    order,
-    loglik,
-):
-    """Codes of rows with the same first expert; `scratch` is that of `finish_row`."""
+    rows, first, score, X, usual, agreed, largest, table, rank, rank_by_expert, rule, scratch,
+    order, loglik,
+):  # fmt: skip
+    """Codes of rows with the same first expert."""
     n_features, n_lanes = rank.shape
     j = first[rows[0]]
     gains = np.empty((rows.size, n_lanes))
@@ -178,3 +166,21 @@ def pursue_group(
         )  # fmt: skip
         for step in range(max_active):
             order[row, step] = code[step]
+
+
+@compiled
+def pursue_groups(
+    rows, first, score, X, usual, agreed, largest, table, rank, rank_by_expert, rule, scratch,
+    order, loglik,
+):  # fmt: skip
+    """Codes of rows in order of their first expert; `scratch` is that of `finish_row`."""
+    lo = 0
+    while lo < rows.size:
+        hi = lo + 1
+        while hi < rows.size and first[rows[hi]] == first[rows[lo]]:
+            hi += 1
+        pursue_group(
+            rows[lo:hi], first, score, X, usual, agreed, largest, table, rank, rank_by_expert, rule,
+            scratch, order, loglik,
+        )  # fmt: skip
+        lo = hi

@@ -58,11 +58,11 @@ def new_refinement(rank, keys, rule):
     """Scratch of `finish_row`.
 
     Scratch of a pursuit; owners and heirs; gains without an expert, of experts alone, and over the
-    greedy code; two codes; flags for variables on which all experts agree (these have no owner); the largest
-    log-density of each variable under any expert, filled in by callers if codes are refined, a list
-    of variables, the contribution of each expert, and the best possible ranks; keys of all experts,
-    of owners and of heirs; charges of the code; the contribution of an expert by variable, an upper
-    bound of that of others, and a list of indices into these.
+    greedy code; two codes; flags for variables on which all experts agree (these have no owner);
+    the largest log-density of each variable under any expert, filled in by callers if codes are
+    refined, a list of variables, the contribution of each expert, and the best possible ranks; keys
+    of all experts, of owners and of heirs; charges of the code; the contribution of an expert by
+    variable, an upper bound of that of others, and a list of indices into these.
     """
     n_features, n_lanes = rank.shape
     max_active = rule[1]

@@ -65,8 +65,8 @@ CHUNK_WIDENED = 1 << 21
 """Values processed at a time if rows are converted first."""
 PREPARED_VALUES = 1 << 15
 """Values converted at a time, so that they stay in the cache."""
-GROUP_TERMS = 1 << 25
-"""Terms (rows x experts x variables) per task of rows with the same first expert."""
+FEWEST_ROWS = 32
+"""Rows per task at least, because those with the same first expert share tables."""
 TABLE_BYTES = 1 << 25
 """Memory per thread for log-densities, in bytes, unless one row needs more."""
 IMPOSSIBLE = 1e30
@@ -520,7 +520,7 @@ def _discrete_pursuit(experts: Experts, rule: PursuitRule, *, complete: bool) ->
 
         def hard(rows: NDArray[np.intp]) -> None:
             call(
-                _cpu_levels.pursue_group, rows, first, score, x, model.usual, model.agreed,
+                _cpu_levels.pursue_groups, rows, first, score, x, model.usual, model.agreed,
                 model.largest, model.table, rank, rank_by_expert, rule_,
                 new_refinement(rank, keys, rule_), order, log_likelihood,
             )  # fmt: skip
@@ -531,18 +531,10 @@ def _discrete_pursuit(experts: Experts, rule: PursuitRule, *, complete: bool) ->
             fewest = _cpu_smoothed.BLOCK
             threads.map_rows(smoothed, n_rows, n_terms * rule.max_active, fewest)
             return
-        threads.map(hard, _groups(first, max(32, GROUP_TERMS // n_terms)), n_rows * n_terms)
+        rows = np.argsort(first, kind="stable")
+        threads.map_rows(lambda lo, hi: hard(rows[lo:hi]), n_rows, n_terms, FEWEST_ROWS)
 
     return run
-
-
-def _groups(first: NDArray[np.int64], size: int) -> list[NDArray[np.intp]]:
-    """Rows with the same first expert, at most `size` at a time."""
-    rows = np.argsort(first, kind="stable")
-    cuts = np.flatnonzero(np.diff(first[rows])) + 1
-    return [
-        group[lo : lo + size] for group in np.split(rows, cuts) for lo in range(0, len(group), size)
-    ]
 
 
 def _pursuit(experts: Experts, rule: PursuitRule) -> Run:
