@@ -266,7 +266,7 @@ def test_chunks_change_nothing(monkeypatch):
             patch.setattr(cpu, "CHUNK_VALUES", 1000)
             patch.setattr(cpu, "CHUNK_WIDENED", 1000)
             patch.setattr("dynpart.threads.TASK_TERMS", 1000)
-            patch.setattr(cpu, "GROUP_TERMS", 1000)
+            patch.setattr(cpu, "FEWEST_ROWS", 3)
             pieces = pursue(CPU, rows, experts, rule)
             sums = CPU.gradient_sums(rows, experts, pieces)
         np.testing.assert_array_equal(pieces.members, whole.members)
