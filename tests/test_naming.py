@@ -256,6 +256,20 @@ def test_long_names_of_variables_are_shortened_to_what_tells_them_apart():
     assert short_labels(twins) == twins
 
 
+def test_sentences_and_their_answers_are_kept_apart():
+    eta = np.array([[[0.95, 0.95, 0.95, 0.95]]])
+    opinions = opinions_of(
+        Experts(Bernoulli(), eta, np.zeros((1, 4))),
+        np.ones(1),
+        column_moments(np.array([[1.0, 1, 1, 1], [0, 0, 0, 0]])),
+        None,
+    )
+    levels = (("disagree", "agree"), ("low", "high"), ("no", "yes"), ("never", "often"))
+    schema = Schema(("binary",) * 4, ("Panic easily.", "mood", "Cry.", "Tired?"), levels=levels)
+    told = [trait(opinions, schema, 0, d, schema.label(d)) for d in range(4)]
+    assert told == ["Panic easily: agree", "mood high", "Cry", "Tired?: often"]
+
+
 @given(st.lists(st.text(st.sampled_from("ab ?"), min_size=1, max_size=60), unique=True))
 @examples(100)
 def test_short_names_differ_where_names_do(labels):
@@ -283,6 +297,28 @@ def test_every_trait_is_decided_in_some_of_the_experts_rows(drawn):
     for k in range(experts.n_experts):
         most = opinions.decides[k].max()
         assert all(opinions.decides[k, d] >= 0.1 * most for d in opinions.strongest(k, 7))
+
+
+def test_names_begin_with_what_others_do_not_say():
+    """Two experts share their strongest opinion; a weaker one that nobody shares comes first."""
+    eta = np.array([[[0.95, 0.9, 0.5], [0.95, 0.5, 0.9]]])
+    experts = Experts(Bernoulli(), eta, np.zeros((2, 3)))
+    moments = column_moments(np.array([[1.0, 1, 0], [0, 0, 1]]))
+    opinions = opinions_of(experts, np.full(2, 0.5), moments, None)
+    assert opinions.strongest(0, 1) == opinions.strongest(1, 1) == [0]
+    names = expert_names(opinions, Schema.of("binary", 3, names=["milk", "fins", "hair"]))
+    assert names == ["fins, milk", "hair, milk"]
+
+
+@given(tables())
+@examples(50)
+def test_an_opinion_is_as_distinctive_as_the_experts_share_of_it(drawn):
+    opinions = opinions_of(*drawn)
+    weight = opinions.weight
+    for k, d in np.ndindex(weight.shape):
+        same = opinions.value[:, d] == opinions.value[k, d]
+        share = weight[k, d] / weight[same, d].sum() if weight[k, d] else 0
+        assert opinions.distinction[k, d] == pytest.approx(weight[k, d] * share)
 
 
 def test_experts_of_one_name_are_told_apart_by_weaker_traits():

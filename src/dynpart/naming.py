@@ -13,18 +13,18 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from dynpart.opinions import Opinions
+from dynpart.opinions import Opinions, largest
 from dynpart.schema import Schema
 
 MOST_TRAITS = 3
-LEAST_SHARE = 0.2
-"""Minimum weight of a trait relative to the first one."""
+LEAST_SHARE = 0.3
+"""Minimum distinction of a trait relative to the first one."""
 LEAST_NATS = 0.02
 """Minimum difference between an opinion and the usual one, in nats, for a trait."""
 MOSTLY = 0.5
 """Minimum share of rows in which traits are owned, relative to the expert's most owned variable."""
 FAR_MORE = 2.0
-"""A trait of fewer rows is added if its weight is more than this many times that of the others."""
+"""A trait of fewer rows is added if its distinction is more than this many times the others'."""
 SLIGHT, CLEAR = 0.35, 2.0
 """Standard deviations from the usual mean between which a number is a little high or low."""
 LONGEST_COLUMN = 32
@@ -109,19 +109,20 @@ def traits(
 ) -> list[str]:
     """Unusual opinions of expert k, the most distinctive first: "milk", "eggs: no".
 
-    They hold in most rows of the expert: variables that others mostly own are left out. One of
-    these comes last, as in "sometimes status crew", if it is far more distinctive than the rest.
+    What several experts say distinguishes none of them. Traits hold in most rows of the expert:
+    variables that others mostly own are left out. One of these comes last, as in "sometimes status
+    crew", if it is far more distinctive than the rest.
     """
-    weight, strength = opinions.weight[k], opinions.strength[k]
-    telling = [d for d in opinions.strongest(k, len(weight)) if strength[d] >= LEAST_NATS]
+    distinction, strength = opinions.distinction[k], opinions.strength[k]
+    telling = [d for d in largest(distinction) if strength[d] >= LEAST_NATS]
     often = MOSTLY * opinions.decides[k].max()
     chosen = [d for d in telling if opinions.decides[k, d] >= often][:most] or telling[:most]
     told = [
         trait(opinions, schema, k, d, labels[d])
         for d in chosen
-        if weight[d] >= least_share * weight[chosen[0]]
+        if distinction[d] >= least_share * distinction[chosen[0]]
     ]
-    if chosen and weight[telling[0]] > FAR_MORE * weight[chosen[0]]:
+    if chosen and distinction[telling[0]] > FAR_MORE * distinction[chosen[0]]:
         told = told[: most - 1]
         told.append(f"sometimes {trait(opinions, schema, k, telling[0], labels[telling[0]])}")
     return told
@@ -129,11 +130,13 @@ def traits(
 
 def trait(opinions: Opinions, schema: Schema, k: int, d: int, name: str) -> str:
     """One opinion, about the variable with this name, in as few words as possible."""
+    ends_alone = name[-1:].isalnum()  # otherwise a sentence of a survey, or shortened
+    name = name.removesuffix(".")
     if not np.isnan(opinions.chance[k, d]):
         said = value_in_words(schema, d, opinions.value[k, d])
         if said in ("yes", "no"):
             return name if said == "yes" else negated(name)
-        return f"{name} {_cut(said)}"
+        return f"{name} {_cut(said)}" if ends_alone else f"{name}: {_cut(said)}"
     distance = (opinions.value[k, d] - opinions.usual[k, d]) / (opinions.spread[d] or 1.0)
     words = ("high", "low") if schema.kinds[d] != "count" else ("many", "few")
     word = words[0] if distance > 0 else words[1]
