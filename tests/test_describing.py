@@ -235,7 +235,7 @@ def test_fit_ends_with_three_lines_for_newcomers(animals, model, tmp_path):
     call(*following.split("   ")[0].split()[2:])
     for word in ("trial", "minimum", "at least", "penalised", "RMSE"):
         assert word not in said
-    assert "nats" not in found + worth + following
+    assert "nats" not in said
     valid = call("fit", data, "-k", 4, "-o", out, "--force", "--valid", data).stderr
     assert valid.strip().splitlines()[-1] == f"{data}: {saving_in_words(told.saved_bits)}"
     short = ("fit", data, "-k", 4, "-o", out, "--force", "--iterations", 3)
