@@ -199,6 +199,7 @@ def test_bits_in_words():
     assert times_in_words(64) == "2^64 times"
     assert "takes 3.0 bits less" in saving_in_words(3.0)
     assert "on their own" in saving_in_words(-1.0)
+    assert "less than pixel by pixel" in saving_in_words(3.0, part="pixel")
 
 
 # ------------------------------------------------------------------ commands

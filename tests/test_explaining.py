@@ -2,6 +2,7 @@
 
 import json
 from copy import copy
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -12,6 +13,8 @@ from typer.testing import CliRunner
 from dynpart import DynamicPartitionModel
 from dynpart.cli import app
 from dynpart.datasets import load_digits
+from dynpart.explaining import Explanation
+from dynpart.naming import place_in_words
 from tests.strategies import composed_means
 
 
@@ -122,24 +125,39 @@ def test_pictures_say_where(model):
     digits = load_digits()
     model = DynamicPartitionModel(12, max_active=5, max_iter=8, random_state=0).fit(digits.train)
     model.image_shape_ = digits.image_shape
-    row = int(model.transform(digits.test).sum(axis=1).argmax())
+    codes = model.transform(digits.test)
+    row = int(((composed_means(model, codes) > 0.5) != digits.test).sum(axis=1).argmax())
     told = model.explain(digits.test, row)
-    code = model.transform(digits.test[row : row + 1])
-    owner = model.partition(code)[0].reshape(8, 8)
-    places = (("upper left", "top", "upper right"), ("left", "centre", "right"),
-              ("lower left", "bottom", "lower right"))  # fmt: skip
+    code, x = model.transform(digits.test[row : row + 1]), digits.test[row]
+    owner, composed = model.partition(code)[0], composed_means(model, code)[0]
+    usual = digits.train.mean(axis=0)
+    own = np.where(x, composed, 1 - composed)
+    gain = np.log(own / np.maximum(np.where(x, usual, 1 - usual), 1e-6))
     assert len(told.parts) > 1
     for part in told.parts:
         assert not part.cells
-        rows, columns = np.nonzero(owner == part.expert)
-        if not len(rows):
-            assert part.where.endswith("nowhere")
-        elif len(rows) > 0.6 * 64:
-            assert part.where == "everywhere"
-        else:
-            third = [min(2, int(3 * (at.mean() + 0.5) / 8)) for at in (rows, columns)]
-            assert part.where.endswith(places[third[0]][third[1]])
-    assert "pixels" in str(told)
+        assert part.where == said(np.where(owner == part.expert, np.maximum(gain, 0), 0))
+        assert f"{part.n_owned} of 64 pixels" + bool(part.where) * " and helps most" in str(told)
+    assert any(part.where for part in told.parts)
+    wrong = (composed > 0.5) != x
+    assert told.n_unexplained == wrong.sum() > 1
+    assert told.unexplained_where == said(wrong.astype(float))
+    assert "pixel by pixel" in str(told)
+
+
+def said(weight):
+    """Where a weight of the pixels of a digit is, with the preposition."""
+    place = place_in_words(weight, (8, 8))
+    at = "at the" if place in ("top", "bottom", "left", "right") else "in the"
+    return "" if place in ("everywhere", "nowhere") else f"{at} {place}"
+
+
+def test_pictures_say_where_even_if_only_one_pixel_is_wrong():
+    told = Explanation("Row 0", 2, 9, 9, "pixels", (), (), 1, (), None, 1.0, "", 0.0)
+    assert "Not explained: 1 pixel (11%) is not as expected." in told.lines()
+    more = replace(told, n_unexplained=3, unexplained_where="at the top")
+    expected = "Not explained: 3 pixels (33%) are not as expected, most of them at the top."
+    assert expected in more.lines()
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -149,15 +149,41 @@ def test_columns_of_every_kind_speak_of_themselves():
     assert set(names[1].split(", ")) == {"milk: no", "legs 0"}
 
 
-def test_places_of_images():
-    shape = (6, 9)
-    pixels = np.arange(54).reshape(shape)
-    assert place_in_words(pixels[4:, :3].ravel(), shape) == "lower left"
-    assert place_in_words(pixels[:2, 3:6].ravel(), shape) == "top"
-    assert place_in_words(pixels[2:4, 3:6].ravel(), shape) == "centre"
-    assert place_in_words(pixels[2:4, 6:].ravel(), shape) == "right"
-    assert place_in_words(pixels.ravel(), shape) == "everywhere"
-    assert place_in_words(pixels[:0].ravel(), shape) == "nowhere"
+@pytest.mark.parametrize(
+    ("rows", "columns", "place"),
+    [(slice(4, 6), slice(3), "lower left"), (slice(2), slice(3, 6), "top"),
+     (slice(2, 4), slice(3, 6), "centre"), (slice(2, 4), slice(6, 9), "right"),
+     (slice(2), slice(9), "top"), (slice(6), slice(3), "left"), (slice(3), slice(9), "upper half"),
+     (slice(6), slice(5, 9), "right half"), (slice(3), slice(5, 9), "upper right"),
+     (slice(6), slice(3, 6), "middle columns"), (slice(2, 4), slice(9), "middle rows"),
+     (slice(6), slice(9), "everywhere"), (slice(0), slice(0), "nowhere")],
+)  # fmt: skip
+def test_places_of_images(rows, columns, place):
+    weight = np.zeros((6, 9))
+    weight[rows, columns] = 1.0
+    assert place_in_words(weight.ravel(), weight.shape) == place
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 9), st.integers(1, 9))
+@examples(50)
+def test_most_of_a_weight_is_in_its_place(seed, height, width):
+    """Places in words are parts of these halves and bands, which hold at least half of it."""
+    weight = np.random.default_rng(seed).random((height, width)) ** 6
+    place = place_in_words(weight.ravel(), weight.shape)
+    down, across = np.mgrid[:height, :width] + 0.5
+    inside = np.ones((height, width), dtype=bool)
+    for words, half in [
+        (("upper", "top"), down < height / 2),
+        (("lower", "bottom"), down > height / 2),
+        (("left",), across < width / 2),
+        (("right",), across > width / 2),
+        (("centre", "middle rows"), abs(down / height - 0.5) < 1 / 6),
+        (("centre", "middle columns"), abs(across / width - 0.5) < 1 / 6),
+    ]:
+        if any(word in place for word in words):
+            inside &= half
+    assert (place == "everywhere") or not inside.all()
+    assert weight[inside].sum() >= 0.5 * weight.sum() - 1e-9
 
 
 @pytest.mark.slow
@@ -167,8 +193,9 @@ def test_experts_of_images_are_named_by_place():
     model.image_shape_ = digits.image_shape
     names = model.expert_names_
     assert len(set(names)) == 8
-    places = ("top", "bottom", "left", "right", "centre", "everywhere")
+    places = ("top", "bottom", "left", "right", "centre", "middle", "half", "everywhere")
     assert all(any(place in name for place in places) for name in names)
+    assert not any("(2)" in name for name in names)
 
 
 @pytest.mark.parametrize("name", ["eggs", "breathes", "aquatic", "no legs", "makes friends easily"])

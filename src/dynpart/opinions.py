@@ -122,7 +122,7 @@ def opinions_of(
         at = likeliest[None]
         own = np.take_along_axis(own, at, axis=0)[0]
         common = np.take_along_axis(np.broadcast_to(common, (len(common), *value.shape)), at, 0)[0]
-        more = np.where(own > common, _divergence(own, common), 0.0)
+        more = np.where(own > common, divergence(own, common), 0.0)
         value, chance = np.where(levelled, likeliest, value), np.where(levelled, own, chance)
         usual, strength = np.where(levelled, common, usual), np.where(levelled, more, strength)
         spread = np.where(levelled, np.nan, spread)
@@ -150,7 +150,7 @@ def level_chances(family: Family, eta: Array) -> Array:
     return np.where(exists[:, None], chances, 0.0)
 
 
-def _divergence(own: Array, usual: Array) -> Array:
+def divergence(own: Array, usual: Array) -> Array:
     """Divergence of two probabilities of the same event, in nats."""
     own, usual = (np.clip(p, LEAST_CHANCE, 1 - LEAST_CHANCE) for p in (own, usual))
     return own * np.log(own / usual) + (1 - own) * np.log((1 - own) / (1 - usual))
