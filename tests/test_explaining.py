@@ -125,24 +125,27 @@ def test_pictures_say_where(model):
     digits = load_digits()
     model = DynamicPartitionModel(12, max_active=5, max_iter=8, random_state=0).fit(digits.train)
     model.image_shape_ = digits.image_shape
+    usual = np.clip(digits.train.mean(axis=0), 1e-4, 1 - 1e-4)  # as rates of Bernoulli families
     codes = model.transform(digits.test)
-    row = int(((composed_means(model, codes) > 0.5) != digits.test).sum(axis=1).argmax())
-    told = model.explain(digits.test, row)
-    code, x = model.transform(digits.test[row : row + 1]), digits.test[row]
-    owner, composed = model.partition(code)[0], composed_means(model, code)[0]
-    usual = digits.train.mean(axis=0)
-    own = np.where(x, composed, 1 - composed)
-    gain = np.log(own / np.maximum(np.where(x, usual, 1 - usual), 1e-6))
-    assert len(told.parts) > 1
-    for part in told.parts:
-        assert not part.cells
-        assert part.where == said(np.where(owner == part.expert, np.maximum(gain, 0), 0))
-        assert f"{part.n_owned} of 64 pixels" + bool(part.where) * " and helps most" in str(told)
-    assert any(part.where for part in told.parts)
-    wrong = (composed > 0.5) != x
-    assert told.n_unexplained == wrong.sum() > 1
-    assert told.unexplained_where == said(wrong.astype(float))
-    assert "pixel by pixel" in str(told)
+    owners, means = model.partition(codes), composed_means(model, codes)
+    wrong = (means > 0.5) != digits.test
+    parted, missed = int(codes.sum(axis=1).argmax()), int(wrong.sum(axis=1).argmax())
+    assert codes[parted].sum() > 1
+    assert wrong[missed].sum() > 1
+    for row in (parted, missed):
+        told, x = model.explain(digits.test, row), digits.test[row]
+        gain = np.log(np.where(x, means[row] / usual, (1 - means[row]) / (1 - usual)))
+        for part in told.parts:
+            assert not part.cells
+            own = owners[row] == part.expert
+            assert part.where == said(np.where(own, np.maximum(gain, 0), 0))
+            helps = " and helps most " if part.where else "."
+            assert f"{own.sum()} of 64 pixels{helps}{part.where}" in str(told)
+        assert told.n_unexplained == wrong[row].sum()
+        scattered = wrong[row].sum() < 2
+        assert told.unexplained_where == ("" if scattered else said(wrong[row].astype(float)))
+        assert "pixel by pixel" in str(told)
+    assert any(part.where for part in model.explain(digits.test, parted).parts)
 
 
 def said(weight):
