@@ -181,7 +181,7 @@ class Explanation:
         yield "Not observed, and what the responsible expert expects there:"
         width = max(len(variable) for variable, _, _ in self.expected)
         for variable, name, says in self.expected:
-            yield f"   - {variable:<{width}}  {says}, says {name}"
+            yield f"   - {variable:<{width}}  {says}, says “{name}”"
         more = self.n_variables - self.n_observed - len(self.expected)
         if more:
             yield f"   ... and {more} more; `dynpart impute` writes them all"

@@ -480,6 +480,42 @@ def test_pictures_and_buttons_of_a_table_have_words(visit, zoo):
     assert nameless == 0
 
 
+def test_words_of_company_charts_and_map_are_those_of_the_codes(visit, zoo):
+    page = visit(zoo)
+    codes, names = zoo.model.transform(zoo.X).astype(int), zoo.model.expert_names_
+    share, size = codes.mean(axis=0), codes.sum(axis=1)
+    found = page.find_element("id", "found").text
+    assert "5 experts explain 101 rows of 15 variables." in found
+    assert f"a row is explained by {size.mean():.1f} of them on average" in found
+    related = np.corrcoef(codes.T)
+    page.execute_script(
+        "const s = document.querySelector('#partners select'); s.value = '2';"
+        "s.dispatchEvent(new Event('change'))"
+    )
+    chips = page.execute_script(
+        "return [...document.querySelectorAll('#partners .chip')].map(c =>"
+        " [c.querySelector('b').textContent, c.querySelector('.share').textContent])"
+    )
+    assert {name for name, _ in chips} == {
+        names[j] for j in range(5) if j != 2 and abs(related[2, j]) > 0.03
+    }
+    for name, value in chips:
+        shown = float(value.replace("−", "-"))
+        assert shown == pytest.approx(related[2, names.index(name)], abs=0.0051)
+    words = page.execute_script(
+        "return [...document.querySelectorAll('.chart')].map(e => e.getAttribute('aria-label'))"
+    )
+    usage = next(text for text in words if text.startswith("Usage of experts"))
+    numbers = [float(number) for number in re.findall(r"([0-9.]+)%", usage)]
+    np.testing.assert_allclose(numbers, 100 * np.sort(share)[[-1, 0]], atol=0.51)
+    counts = next(text for text in words if text.startswith("Number of active experts"))
+    assert counts.endswith(f"most often {np.bincount(size).argmax()}")
+    told = page.find_element("css selector", "#map-box canvas").get_attribute("aria-label")
+    rows, n_rows = np.unique(codes, axis=0, return_counts=True)
+    most = " with ".join(names[k] for k in np.flatnonzero(rows[n_rows.argmax()]))
+    assert f"most frequent: {most} ({n_rows.max()} rows)" in told
+
+
 def test_company_has_labelled_axes(visit, zoo):
     page = visit(zoo)
     shown = texts(page, ".axis-left .name")
