@@ -128,6 +128,7 @@ def test_pictures_say_where(model):
     usual = np.clip(digits.train.mean(axis=0), 1e-4, 1 - 1e-4)  # as rates of Bernoulli families
     codes = model.transform(digits.test)
     owners, means = model.partition(codes), composed_means(model, codes)
+    usually = model._opinions().weight.sum(axis=0)
     wrong = (means > 0.5) != digits.test
     parted, missed = int(codes.sum(axis=1).argmax()), int(wrong.sum(axis=1).argmax())
     assert codes[parted].sum() > 1
@@ -138,19 +139,21 @@ def test_pictures_say_where(model):
         for part in told.parts:
             assert not part.cells
             own = owners[row] == part.expert
-            assert part.where == said(np.where(own, np.maximum(gain, 0), 0))
+            assert part.where == said(np.where(own, np.maximum(gain, 0), 0), usually)
             helps = " and helps most " if part.where else "."
             assert f"{own.sum()} of 64 pixels{helps}{part.where}" in str(told)
         assert told.n_unexplained == wrong[row].sum()
         scattered = wrong[row].sum() < 2
-        assert told.unexplained_where == ("" if scattered else said(wrong[row].astype(float)))
+        assert told.unexplained_where == (
+            "" if scattered else said(wrong[row].astype(float), usually)
+        )
         assert "pixel by pixel" in str(told)
     assert any(part.where for part in model.explain(digits.test, parted).parts)
 
 
-def said(weight):
+def said(weight, usually):
     """Where a weight of the pixels of a digit is, with the preposition."""
-    place = place_in_words(weight, (8, 8))
+    place = place_in_words(weight, (8, 8), usually)
     at = "at the" if place in ("top", "bottom", "left", "right") else "in the"
     return "" if place in ("everywhere", "nowhere") else f"{at} {place}"
 

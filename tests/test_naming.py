@@ -164,6 +164,15 @@ def test_places_of_images(rows, columns, place):
     assert place_in_words(weight.ravel(), weight.shape) == place
 
 
+def test_places_are_told_where_more_is_than_usual():
+    """Nearly everything is in the middle columns, as strokes are; this weight is at their top."""
+    usual, weight = np.full((6, 6), 0.01), np.zeros((6, 6))
+    usual[:, 2:4] = 1.0
+    weight[:2, 2:4], weight[2:, 2:4] = 1.0, 0.2
+    assert place_in_words(weight.ravel(), (6, 6)) == "middle columns"
+    assert place_in_words(weight.ravel(), (6, 6), usual.ravel()) == "top"
+
+
 @given(st.integers(0, 2**32 - 1), st.integers(1, 9), st.integers(1, 9))
 @examples(50)
 def test_most_of_a_weight_is_in_its_place(seed, height, width):

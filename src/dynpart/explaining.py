@@ -426,10 +426,13 @@ class _View:
         )
 
     def place_of(self, weight: NDArray[Any]) -> str:
-        """Where most of a weight of pixels is: "in the lower left"; empty for tables."""
+        """Where most of a weight of pixels is, other than usual: "in the lower left"."""
         if not self.is_image:
             return ""
-        place = place_in_words(weight, self.schema.image_shape or (1, 1))
+        usual = self.opinions.weight.sum(axis=0)
+        if not usual.any():
+            return ""
+        place = place_in_words(weight, self.schema.image_shape or (1, 1), usual)
         if place in ("everywhere", "nowhere"):
             return ""
         return f"{_preposition(place)} {place}"

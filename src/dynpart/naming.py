@@ -56,7 +56,7 @@ _BANDS = {
 }
 """Parts of an image over its whole width, and over its whole height."""
 LEAST_PLACED = 0.08
-"""Minimum divergence, in nats, of a place's share of the weight and of the pixels."""
+"""Minimum divergence, in nats, of a place's share of the weight from its usual share."""
 
 
 def expert_names(
@@ -287,11 +287,11 @@ def negated(name: str) -> str:
 # ------------------------------------------------------------------ places in images
 
 
-def place_in_words(weight: Array, shape: tuple[int, int]) -> str:
+def place_in_words(weight: Array, shape: tuple[int, int], usual: Array | None = None) -> str:
     """Place in an image where most of a weight is: "lower left", "top", "left half".
 
-    Of the places with at least half of the weight, it is the one whose share of the weight differs
-    most from its share of the pixels.
+    Of the places with at least half of the weight, it is the one whose share of the weight is most
+    above its usual share.
 
     Parameters
     ----------
@@ -299,6 +299,8 @@ def place_in_words(weight: Array, shape: tuple[int, int]) -> str:
         A weight of at least 0 for every pixel.
     shape : tuple of int
         (height, width).
+    usual : ndarray of shape (n_features,), optional
+        The usual weight of pixels; by default all have the same.
 
     Returns
     -------
@@ -316,9 +318,10 @@ def place_in_words(weight: Array, shape: tuple[int, int]) -> str:
     if not total > 0:
         return "nowhere"
     names, inside = _places(shape)
-    area = inside.mean(axis=1)
+    usual = np.ones(len(weight)) if usual is None else usual
+    expected = inside @ (usual / usual.sum())
     share = np.minimum(inside @ (weight / total), 1.0)
-    gain = np.where(share >= 0.5, divergence(share, area), 0.0)
+    gain = np.where((share >= 0.5) & (share > expected), divergence(share, expected), 0.0)
     best = int(gain.argmax())
     return names[best] if gain[best] >= LEAST_PLACED else "everywhere"
 
@@ -362,7 +365,8 @@ def _place_names(opinions: Opinions, shape: tuple[int, int], k: int) -> Iterable
         ),
         key=lambda side: -side[0].sum(),
     )
-    told = [f"{word}{place_in_words(side, shape)}" for side, word in sides if side.any()]
+    usual = opinions.weight.sum(axis=0)
+    told = [f"{word}{place_in_words(side, shape, usual)}" for side, word in sides if side.any()]
     yield told[0]
     yield ", ".join(told)
 
