@@ -2,6 +2,7 @@
 
 import json
 import re
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -80,6 +81,46 @@ def test_independent_scores_are_those_of_frequencies(model, animals):
     usual = values.mean(axis=0)
     expected = np.where(values, np.log(usual), np.log(1 - usual)).sum(axis=1)
     np.testing.assert_allclose(model.independent_scores(animals), expected, rtol=1e-6)
+
+
+def test_lines_of_a_description_are_what_the_arrays_say(model, animals):
+    """Shares, opinions and company, written again from codes and frequencies."""
+    codes = model.transform(animals)
+    lines, names = model.describe(animals, top=3).lines(), model.expert_names_
+    head = r"4 experts for 6 variables; (.*) active in a row, on average over 120 rows\."
+    active = float(re.fullmatch(head, lines[0])[1])
+    assert active == pytest.approx(codes.sum(axis=1).mean(), abs=0.051)
+    usual = animals.to_numpy().mean(axis=0)
+    with np.errstate(invalid="ignore"):  # an expert without rows goes with none
+        related = np.nan_to_num(np.corrcoef(codes.T))
+    for k, name in enumerate(names):
+        share = codes[:, k].mean()
+        heads = [line for line in lines if line.startswith(f"{name}   (expert {k}, in ")]
+        assert len(heads) == 1
+        told = float(re.search(r"in ([0-9.]+)% of rows", heads[0])[1])
+        assert told == pytest.approx(100 * share, abs=0.51)
+        at = lines.index(heads[0]) + 1
+        block = lines[at : lines.index("", at)] if "" in lines[at:] else lines[at:]
+        for line in block:
+            found = re.fullmatch(
+                r"   (\w+) +(yes|no) \((?:over )?([0-9.]+)%; usually ([0-9.]+)%\)(, in .*)?", line
+            )
+            if found is None:
+                continue
+            d = list(animals.columns).index(found[1])
+            chance, rate = (
+                p if found[2] == "yes" else 1 - p for p in (model.means_[k, d], usual[d])
+            )
+            assert float(found[3]) == pytest.approx(100 * chance, abs=0.51)
+            assert float(found[4]) == pytest.approx(100 * rate, abs=0.51)
+        others = [j for j in range(4) if j != k]
+        for title, sign in (("often with", 1), ("rarely with", -1)):
+            far = {names[j]: sign * related[k, j] for j in others if sign * related[k, j] >= 0.15}
+            said = [line for line in block if line.startswith(f"   {title}: ")]
+            listed = said[0].removeprefix(f"   {title}: ").split("; ") if said else []
+            assert set(listed) == set(far)
+            shown = [far[other] for other in listed]
+            assert all(a >= b - 1e-9 for a, b in pairwise(shown))  # the clearest first
 
 
 def test_typical_rows_gain_most_from_what_the_expert_owns(model, animals):
@@ -199,6 +240,7 @@ def test_bits_in_words():
     assert times_in_words(64) == "2^64 times"
     assert "takes 3.0 bits less" in saving_in_words(3.0)
     assert "on their own" in saving_in_words(-1.0)
+    assert "less than pixel by pixel" in saving_in_words(3.0, part="pixel")
 
 
 # ------------------------------------------------------------------ commands
@@ -235,7 +277,7 @@ def test_fit_ends_with_three_lines_for_newcomers(animals, model, tmp_path):
     call(*following.split("   ")[0].split()[2:])
     for word in ("trial", "minimum", "at least", "penalised", "RMSE"):
         assert word not in said
-    assert "nats" not in found + worth + following
+    assert "nats" not in said
     valid = call("fit", data, "-k", 4, "-o", out, "--force", "--valid", data).stderr
     assert valid.strip().splitlines()[-1] == f"{data}: {saving_in_words(told.saved_bits)}"
     short = ("fit", data, "-k", 4, "-o", out, "--force", "--iterations", 3)

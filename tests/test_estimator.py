@@ -439,8 +439,11 @@ def test_a_checkpoint_is_taken_up_to_the_last_bit(tmp_path, grey, grey_model):
 def test_a_fit_that_settles_early_fills_its_bar(capsys):
     model = DynamicPartitionModel(10, random_state=0, verbose=1).fit(make_pairs(5))
     assert model.n_iter_ < model.max_iter
-    done, total = re.findall(r"(\d+)/(\d+)", capsys.readouterr().err)[-1]
+    said = capsys.readouterr().err
+    done, total = re.findall(r"(\d+)/(\d+)", said)[-1]
     assert done == total == str(model.n_iter_)
+    bits = -model.history_[-1].joint / np.log(2)
+    assert re.findall(r"(\S+) bits a row", said.replace("\n", " "))[-1] == f"{bits:.1f}"
 
 
 def test_a_refit_at_another_width_forgets_the_shape_of_images():

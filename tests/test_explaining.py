@@ -2,6 +2,7 @@
 
 import json
 from copy import copy
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -12,6 +13,8 @@ from typer.testing import CliRunner
 from dynpart import DynamicPartitionModel
 from dynpart.cli import app
 from dynpart.datasets import load_digits
+from dynpart.explaining import Explanation
+from dynpart.naming import place_in_words
 from tests.strategies import composed_means
 
 
@@ -122,24 +125,45 @@ def test_pictures_say_where(model):
     digits = load_digits()
     model = DynamicPartitionModel(12, max_active=5, max_iter=8, random_state=0).fit(digits.train)
     model.image_shape_ = digits.image_shape
-    row = int(model.transform(digits.test).sum(axis=1).argmax())
-    told = model.explain(digits.test, row)
-    code = model.transform(digits.test[row : row + 1])
-    owner = model.partition(code)[0].reshape(8, 8)
-    places = (("upper left", "top", "upper right"), ("left", "centre", "right"),
-              ("lower left", "bottom", "lower right"))  # fmt: skip
-    assert len(told.parts) > 1
-    for part in told.parts:
-        assert not part.cells
-        rows, columns = np.nonzero(owner == part.expert)
-        if not len(rows):
-            assert part.where.endswith("nowhere")
-        elif len(rows) > 0.6 * 64:
-            assert part.where == "everywhere"
-        else:
-            third = [min(2, int(3 * (at.mean() + 0.5) / 8)) for at in (rows, columns)]
-            assert part.where.endswith(places[third[0]][third[1]])
-    assert "pixels" in str(told)
+    usual = np.clip(digits.train.mean(axis=0), 1e-4, 1 - 1e-4)  # as rates of Bernoulli families
+    codes = model.transform(digits.test)
+    owners, means = model.partition(codes), composed_means(model, codes)
+    usually = model._opinions().weight.sum(axis=0)
+    wrong = (means > 0.5) != digits.test
+    parted, missed = int(codes.sum(axis=1).argmax()), int(wrong.sum(axis=1).argmax())
+    assert codes[parted].sum() > 1
+    assert wrong[missed].sum() > 1
+    for row in (parted, missed):
+        told, x = model.explain(digits.test, row), digits.test[row]
+        gain = np.log(np.where(x, means[row] / usual, (1 - means[row]) / (1 - usual)))
+        for part in told.parts:
+            assert not part.cells
+            own = owners[row] == part.expert
+            assert part.where == said(np.where(own, np.maximum(gain, 0), 0), usually)
+            helps = " and helps most " if part.where else "."
+            assert f"{own.sum()} of 64 pixels{helps}{part.where}" in str(told)
+        assert told.n_unexplained == wrong[row].sum()
+        scattered = wrong[row].sum() < 2
+        assert told.unexplained_where == (
+            "" if scattered else said(wrong[row].astype(float), usually)
+        )
+        assert "pixel by pixel" in str(told)
+    assert any(part.where for part in model.explain(digits.test, parted).parts)
+
+
+def said(weight, usually):
+    """Where a weight of the pixels of a digit is, with the preposition."""
+    place = place_in_words(weight, (8, 8), usually)
+    at = "at the" if place in ("top", "bottom", "left", "right") else "in the"
+    return "" if place in ("everywhere", "nowhere") else f"{at} {place}"
+
+
+def test_pictures_say_where_even_if_only_one_pixel_is_wrong():
+    told = Explanation("Row 0", 2, 9, 9, "pixels", (), (), 1, (), None, 1.0, "", 0.0)
+    assert "Not explained: 1 pixel (11%) is not as expected." in told.lines()
+    more = replace(told, n_unexplained=3, unexplained_where="at the top")
+    expected = "Not explained: 3 pixels (33%) are not as expected, most of them at the top."
+    assert expected in more.lines()
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -176,3 +200,76 @@ def test_the_command_says_what_python_says(model, table, tmp_path):
     assert run.stdout == str(model.explain(table, 7)) + "\n"
     run = CliRunner().invoke(app, ["explain", *where, "--json"])
     assert json.loads(run.stdout) == json.loads(json.dumps(model.explain(table, 7).to_dict()))
+
+
+def percents(share):
+    """Percent as texts of the package round them; written again on purpose."""
+    if share < 0.001:
+        return "under 0.1%"
+    if share > 0.999:
+        return "over 99.9%"
+    return f"{share:.0%}" if 0.0995 <= share < 0.995 else f"{share:.1%}"
+
+
+@pytest.mark.parametrize("row", [0, 7, 33, 99])
+def test_every_line_is_what_the_arrays_say(model, table, row):
+    """The whole text of a row, written again from codes, owners, means and frequencies."""
+    x = table.iloc[[row]]
+    code, value = model.transform(x), x.to_numpy()[0]
+    owner, composed = model.partition(code)[0], composed_means(model, code)[0]
+    usual, names = table.mean().to_numpy(), model.expert_names_
+    own = np.where(value, composed, 1 - composed)
+    gain = np.log2(own / np.where(value, usual, 1 - usual))
+    lines = model.explain(table, row, top=10).lines()
+    active = np.flatnonzero(code[0]).tolist()
+    who = f"{len(active)} of 4 experts explain" if len(active) > 1 else "one expert explains"
+    assert lines[0] == f"Row {row} (plot {row}): {who} its 10 variables."
+
+    def says(d):
+        yes = composed[d] > 0.5
+        chance, often = (composed[d], usual[d]) if yes else (1 - composed[d], 1 - usual[d])
+        return f"{'yes' if yes else 'no'} ({percents(chance)}; usually {percents(often)})"
+
+    for place, k in enumerate(sorted(active, key=lambda k: -gain[owner == k].sum()), start=1):
+        share = percents(model.activation_probabilities_[k])
+        at = lines.index(f"{place}. {names[k]}   (expert {k}, in {share} of rows)")
+        mine = np.flatnonzero(owner == k)
+        assert lines[at + 1] == f"   It explains {len(mine)} of 10 variables."
+        but = ["" if (composed[d] > 0.5) == value[d] else "; but it is " for d in mine]
+        words = ["yes" if v else "no" for v in value[mine]]
+        expected = {
+            f"   - {table.columns[d]}  says {says(d)}{b}{w if b else ''}"
+            for d, b, w in zip(mine, but, words, strict=True)
+        }
+        assert set(lines[at + 2 : at + 2 + len(mine)]) == expected
+    for d in np.flatnonzero((composed > 0.5) != value):
+        told = "yes" if value[d] else "no"
+        line = f"   - {table.columns[d]}  is {told} (chance {percents(own[d])}); expected {says(d)}"
+        assert line in lines
+    joint = float(model.score_samples(x)[0] / np.log(2))
+    bits = joint - np.log2(np.where(value, usual, 1 - usual)).sum()
+    cost = f"naming the experts costs {np.log2(own).sum() - joint:.1f}"
+    word = "saved" if bits > 0 else "lost"
+    assert lines[-2].endswith(f"({abs(bits):.1f} bits {word}; {cost}).")
+
+
+@pytest.mark.parametrize("row", [0, 5, 99])
+def test_the_change_to_the_next_best_code_is_told_by_names(model, table, row):
+    x = table.iloc[[row]]
+    own = tuple(model.transform(x)[0])
+    codes = [c for c in product((0, 1), repeat=4) if any(c) and c != own]
+    codes = np.array(codes, dtype=np.uint8)
+    rule = model._rule()
+    score = model.log_likelihood(x.iloc[[0] * len(codes)], codes)
+    score = score - codes @ rule.cost
+    if rule.prior is not None:
+        score = score + rule.prior.log_joint(codes).max(axis=1)
+    best = codes[int(np.argmax(score))]
+    names = model.expert_names_
+    new = [f"“{names[k]}”" for k in range(4) if best[k] > own[k]]
+    gone = [f"“{names[k]}”" for k in range(4) if best[k] < own[k]]
+    told = model.explain(table, row).other
+    if new and gone:
+        assert told == f"{' and '.join(new)} instead of {' and '.join(gone)}"
+    else:
+        assert told == (f"with {new[0]} as well" if new else f"without {gone[0]}")

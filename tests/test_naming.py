@@ -149,15 +149,50 @@ def test_columns_of_every_kind_speak_of_themselves():
     assert set(names[1].split(", ")) == {"milk: no", "legs 0"}
 
 
-def test_places_of_images():
-    shape = (6, 9)
-    pixels = np.arange(54).reshape(shape)
-    assert place_in_words(pixels[4:, :3].ravel(), shape) == "lower left"
-    assert place_in_words(pixels[:2, 3:6].ravel(), shape) == "top"
-    assert place_in_words(pixels[2:4, 3:6].ravel(), shape) == "centre"
-    assert place_in_words(pixels[2:4, 6:].ravel(), shape) == "right"
-    assert place_in_words(pixels.ravel(), shape) == "everywhere"
-    assert place_in_words(pixels[:0].ravel(), shape) == "nowhere"
+@pytest.mark.parametrize(
+    ("rows", "columns", "place"),
+    [(slice(4, 6), slice(3), "lower left"), (slice(2), slice(3, 6), "top"),
+     (slice(2, 4), slice(3, 6), "centre"), (slice(2, 4), slice(6, 9), "right"),
+     (slice(2), slice(9), "top"), (slice(6), slice(3), "left"), (slice(3), slice(9), "upper half"),
+     (slice(6), slice(5, 9), "right half"), (slice(3), slice(5, 9), "upper right"),
+     (slice(6), slice(3, 6), "middle columns"), (slice(2, 4), slice(9), "middle rows"),
+     (slice(6), slice(9), "everywhere"), (slice(0), slice(0), "nowhere")],
+)  # fmt: skip
+def test_places_of_images(rows, columns, place):
+    weight = np.zeros((6, 9))
+    weight[rows, columns] = 1.0
+    assert place_in_words(weight.ravel(), weight.shape) == place
+
+
+def test_places_are_told_where_more_is_than_usual():
+    """Nearly everything is in the middle columns, as strokes are; this weight is at their top."""
+    usual, weight = np.full((6, 6), 0.01), np.zeros((6, 6))
+    usual[:, 2:4] = 1.0
+    weight[:2, 2:4], weight[2:, 2:4] = 1.0, 0.2
+    assert place_in_words(weight.ravel(), (6, 6)) == "middle columns"
+    assert place_in_words(weight.ravel(), (6, 6), usual.ravel()) == "top"
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 9), st.integers(1, 9))
+@examples(50)
+def test_most_of_a_weight_is_in_its_place(seed, height, width):
+    """Places in words are parts of these halves and bands, which hold at least half of it."""
+    weight = np.random.default_rng(seed).random((height, width)) ** 6
+    place = place_in_words(weight.ravel(), weight.shape)
+    down, across = np.mgrid[:height, :width] + 0.5
+    inside = np.ones((height, width), dtype=bool)
+    for words, half in [
+        (("upper", "top"), down < height / 2),
+        (("lower", "bottom"), down > height / 2),
+        (("left",), across < width / 2),
+        (("right",), across > width / 2),
+        (("centre", "middle rows"), abs(down / height - 0.5) < 1 / 6),
+        (("centre", "middle columns"), abs(across / width - 0.5) < 1 / 6),
+    ]:
+        if any(word in place for word in words):
+            inside &= half
+    assert (place == "everywhere") or not inside.all()
+    assert weight[inside].sum() >= 0.5 * weight.sum() - 1e-9
 
 
 @pytest.mark.slow
@@ -167,8 +202,9 @@ def test_experts_of_images_are_named_by_place():
     model.image_shape_ = digits.image_shape
     names = model.expert_names_
     assert len(set(names)) == 8
-    places = ("top", "bottom", "left", "right", "centre", "everywhere")
+    places = ("top", "bottom", "left", "right", "centre", "middle", "half", "everywhere")
     assert all(any(place in name for place in places) for name in names)
+    assert not any("(2)" in name for name in names)
 
 
 @pytest.mark.parametrize("name", ["eggs", "breathes", "aquatic", "no legs", "makes friends easily"])
@@ -256,6 +292,20 @@ def test_long_names_of_variables_are_shortened_to_what_tells_them_apart():
     assert short_labels(twins) == twins
 
 
+def test_sentences_and_their_answers_are_kept_apart():
+    eta = np.array([[[0.95, 0.95, 0.95, 0.95]]])
+    opinions = opinions_of(
+        Experts(Bernoulli(), eta, np.zeros((1, 4))),
+        np.ones(1),
+        column_moments(np.array([[1.0, 1, 1, 1], [0, 0, 0, 0]])),
+        None,
+    )
+    levels = (("disagree", "agree"), ("low", "high"), ("no", "yes"), ("never", "often"))
+    schema = Schema(("binary",) * 4, ("Panic easily.", "mood", "Cry.", "Tired?"), levels=levels)
+    told = [trait(opinions, schema, 0, d, schema.label(d)) for d in range(4)]
+    assert told == ["Panic easily: agree", "mood high", "Cry", "Tired?: often"]
+
+
 @given(st.lists(st.text(st.sampled_from("ab ?"), min_size=1, max_size=60), unique=True))
 @examples(100)
 def test_short_names_differ_where_names_do(labels):
@@ -283,6 +333,28 @@ def test_every_trait_is_decided_in_some_of_the_experts_rows(drawn):
     for k in range(experts.n_experts):
         most = opinions.decides[k].max()
         assert all(opinions.decides[k, d] >= 0.1 * most for d in opinions.strongest(k, 7))
+
+
+def test_names_begin_with_what_others_do_not_say():
+    """Two experts share their strongest opinion; a weaker one that nobody shares comes first."""
+    eta = np.array([[[0.95, 0.9, 0.5], [0.95, 0.5, 0.9]]])
+    experts = Experts(Bernoulli(), eta, np.zeros((2, 3)))
+    moments = column_moments(np.array([[1.0, 1, 0], [0, 0, 1]]))
+    opinions = opinions_of(experts, np.full(2, 0.5), moments, None)
+    assert opinions.strongest(0, 1) == opinions.strongest(1, 1) == [0]
+    names = expert_names(opinions, Schema.of("binary", 3, names=["milk", "fins", "hair"]))
+    assert names == ["fins, milk", "hair, milk"]
+
+
+@given(tables())
+@examples(50)
+def test_an_opinion_is_as_distinctive_as_the_experts_share_of_it(drawn):
+    opinions = opinions_of(*drawn)
+    weight = opinions.weight
+    for k, d in np.ndindex(weight.shape):
+        same = opinions.value[:, d] == opinions.value[k, d]
+        share = weight[k, d] / weight[same, d].sum() if weight[k, d] else 0
+        assert opinions.distinction[k, d] == pytest.approx(weight[k, d] * share)
 
 
 def test_experts_of_one_name_are_told_apart_by_weaker_traits():

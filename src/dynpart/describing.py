@@ -157,6 +157,8 @@ class Description:
     types : tuple of RowTypeSummary
         Types of rows, the most frequent first: components of the prior over codes, those with the
         same experts together.
+    unit : str
+        "variable", or "pixel".
     """
 
     experts: tuple[ExpertSummary, ...]
@@ -168,6 +170,7 @@ class Description:
     odd: tuple[str, ...] = ()
     odd_rows: tuple[int, ...] = ()
     types: tuple[RowTypeSummary, ...] = ()
+    unit: str = "variable"
 
     @property
     def saved_bits(self) -> float | None:
@@ -225,14 +228,15 @@ class Description:
     def _summary(self) -> str:
         rows = "" if self.n_rows is None else f", on average over {counted(self.n_rows, 'row')}"
         experts = f"{len(self.experts)} experts" if len(self.experts) > 1 else "One expert"
-        variables = counted(self.n_variables, "variable")
+        variables = counted(self.n_variables, self.unit)
         return f"{experts} for {variables}; {self.mean_active:.1f} active in a row{rows}."
 
     def _judged(self) -> list[str]:
         told = []
         if self.bits is not None and self.saved_bits is not None:
             row = "training row" if self.n_rows is None else "row"
-            told.append(saving_in_words(self.saved_bits, row))
+            part = "pixel" if self.unit == "pixel" else "column"
+            told.append(saving_in_words(self.saved_bits, row, part))
         if self.odd:
             told.append(f"Rows explained worst: {', '.join(self.odd)}.")
         return told
@@ -296,15 +300,15 @@ def types_in_words(types: Sequence[RowTypeSummary], most: int = MOST_TYPES) -> l
     return lines
 
 
-def saving_in_words(saved: float, row: str = "row") -> str:
-    """Bits per row that a model saves against independent columns, in words."""
+def saving_in_words(saved: float, row: str = "row", part: str = "column") -> str:
+    """Bits per row that a model saves against independent columns, or pixels, in words."""
     if saved <= 0:
         return (
-            f"Columns on their own describe a {row} better, by {-saved:.1f} bits: "
+            f"{part.capitalize()}s on their own describe a {row} better, by {-saved:.1f} bits: "
             "these experts found nothing that holds."
         )
     return (
-        f"A {row} takes {saved:.1f} bits less than column by column: "
+        f"A {row} takes {saved:.1f} bits less than {part} by {part}: "
         f"{times_in_words(saved)} as likely."
     )
 
@@ -443,7 +447,9 @@ class DescribesItself:
             for k in np.argsort(-share, kind="stable").tolist()
         )
         types = _types_in_short(self.types_, names)
-        return Description(experts, len(schema), float(share.sum()), types=types, **judged)
+        unit = "variable" if schema.image_shape is None else "pixel"
+        active = float(share.sum())
+        return Description(experts, len(schema), active, types=types, unit=unit, **judged)
 
     def independent_scores(self, X: Any) -> Array:
         """Log-likelihood of each row under independent columns, in nats.

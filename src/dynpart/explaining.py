@@ -69,7 +69,8 @@ class Part:
     n_owned : int
         Variables it explains in this row.
     where : str
-        Their location in an image; empty for tables.
+        Place in an image where it gains most over the usual rates; empty for tables, and if no
+        place stands out.
     bits : float
         Gain on these variables over the usual rates.
     cells : tuple of Cell
@@ -113,6 +114,9 @@ class Explanation:
         The next best code, as a change to this one; empty if there is no other.
     other_bits : float
         Number of bits by which it is worse.
+    unexplained_where : str
+        Place in an image of most values that are not explained; empty for tables, for fewer than
+        two of them, and if they are everywhere.
     """
 
     row: str
@@ -128,6 +132,7 @@ class Explanation:
     saved_bits: float
     other: str
     other_bits: float
+    unexplained_where: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """The explanation as JSON values."""
@@ -163,7 +168,7 @@ class Explanation:
         if not part.n_owned:
             yield "   Others know better everywhere: it explains nothing here."
             return
-        where = f", {part.where}" if part.where else ""
+        where = f" and helps most {part.where}" if part.where else ""
         yield f"   It explains {part.n_owned} of {self.n_variables} {self.unit}{where}."
         width = max((len(cell.variable) for cell in part.cells), default=0)
         for cell in part.cells:
@@ -176,7 +181,7 @@ class Explanation:
         yield "Not observed, and what the responsible expert expects there:"
         width = max(len(variable) for variable, _, _ in self.expected)
         for variable, name, says in self.expected:
-            yield f"   - {variable:<{width}}  {says}, says {name}"
+            yield f"   - {variable:<{width}}  {says}, says “{name}”"
         more = self.n_variables - self.n_observed - len(self.expected)
         if more:
             yield f"   ... and {more} more; `dynpart impute` writes them all"
@@ -188,7 +193,13 @@ class Explanation:
             yield "Nothing in it is unexpected: the experts are right about everything observed."
         elif self.unit == "pixels":
             share = percent(self.n_unexplained / self.n_observed)
-            yield f"Not explained: {self.n_unexplained} pixels ({share}) are not as expected."
+            is_one = self.n_unexplained == 1
+            pixels = "1 pixel" if is_one else f"{self.n_unexplained} pixels"
+            where = f", most of them {self.unexplained_where}" if self.unexplained_where else ""
+            yield (
+                f"Not explained: {pixels} ({share}) {'is' if is_one else 'are'} not as expected"
+                f"{where}."
+            )
         else:
             yield "Not explained by any of them:"
             width = max(len(cell.variable) for cell in self.unexplained)
@@ -202,15 +213,16 @@ class Explanation:
     def _told_in_all(self) -> Iterator[str]:
         if not self.n_observed:
             return
+        part = "pixel" if self.unit == "pixels" else "column"
         cost = "" if self.code_bits is None else f"; naming the experts costs {self.code_bits:.1f}"
         if self.saved_bits > 0:
             yield (
-                f"In all the row is {times_in_words(self.saved_bits)} as likely as column by "
-                f"column ({self.saved_bits:.1f} bits saved{cost})."
+                f"In all the row is {times_in_words(self.saved_bits)} as likely as {part} by "
+                f"{part} ({self.saved_bits:.1f} bits saved{cost})."
             )
         else:
             yield (
-                "In all the row is no likelier than column by column "
+                f"In all the row is no likelier than {part} by {part} "
                 f"({-self.saved_bits:.1f} bits lost{cost})."
             )
         if self.other:
@@ -313,6 +325,7 @@ class ExplainsRows:
             saved / NATS,
             other,
             other_bits,
+            view.place_of(np.bincount(wrong, minlength=len(view.schema))) if len(wrong) > 1 else "",
         )
 
     def _runner_up(
@@ -412,13 +425,25 @@ class _View:
             float(self.own[d] - self.usual[d]) / NATS,
         )
 
+    def place_of(self, weight: NDArray[Any]) -> str:
+        """Where most of a weight of pixels is, other than usual: "in the lower left"."""
+        if not self.is_image:
+            return ""
+        usual = self.opinions.weight.sum(axis=0)
+        if not usual.any():
+            return ""
+        place = place_in_words(weight, self.schema.image_shape or (1, 1), usual)
+        if place in ("everywhere", "nowhere"):
+            return ""
+        return f"{_preposition(place)} {place}"
+
     def part(self, k: int, top: int) -> Part:
         owned = np.flatnonzero(np.array(self.owner) == k)
         cells: tuple[Cell, ...] = ()
         where = ""
         if self.is_image:
-            place = place_in_words(owned, self.schema.image_shape or (1, 1))
-            where = place if place == "everywhere" else f"{_preposition(place)} {place}"
+            gain = np.maximum(self.own - self.usual, 0.0)
+            where = self.place_of(np.where(np.array(self.owner) == k, gain, 0.0))
         else:
             telling = owned[np.argsort(-self.opinions.strength[k, owned], kind="stable")[:top]]
             cells = tuple(self.cell(int(d)) for d in telling)

@@ -8,23 +8,22 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import ROUND_HALF_UP, Decimal
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dynpart.opinions import Opinions
+from dynpart.opinions import Array, Opinions, divergence, largest
 from dynpart.schema import Schema
 
 MOST_TRAITS = 3
-LEAST_SHARE = 0.2
-"""Minimum weight of a trait relative to the first one."""
+LEAST_SHARE = 0.3
+"""Minimum distinction of a trait relative to the first one."""
 LEAST_NATS = 0.02
 """Minimum difference between an opinion and the usual one, in nats, for a trait."""
 MOSTLY = 0.5
 """Minimum share of rows in which traits are owned, relative to the expert's most owned variable."""
 FAR_MORE = 2.0
-"""A trait of fewer rows is added if its weight is more than this many times that of the others."""
+"""A trait of fewer rows is added if its distinction is more than this many times the others'."""
 SLIGHT, CLEAR = 0.35, 2.0
 """Standard deviations from the usual mean between which a number is a little high or low."""
 LONGEST_COLUMN = 32
@@ -37,13 +36,27 @@ MOST_EXACT = 1e15
 UNREMARKABLE = "nothing unusual"
 _BOOLEANS = ({"no", "yes"}, {"false", "true"})
 
-_PLACES = (
-    ("upper left", "top", "upper right"),
-    ("left", "centre", "right"),
-    ("lower left", "bottom", "lower right"),
-)
-WIDE = 0.6
-"""A part that covers more than this share of an image is called everywhere."""
+_PARTS = {
+    "all": (0.0, 1.0),
+    "first third": (0.0, 1 / 3),
+    "middle third": (1 / 3, 2 / 3),
+    "last third": (2 / 3, 1.0),
+    "first half": (0.0, 0.5),
+    "last half": (0.5, 1.0),
+}
+"""Parts of the height and the width of an image."""
+_CORNERS = (("upper left", "top", "upper right"), ("left", "centre", "right"),
+            ("lower left", "bottom", "lower right"))  # fmt: skip
+_BANDS = {
+    "first third": ("top", "left"),
+    "middle third": ("middle rows", "middle columns"),
+    "last third": ("bottom", "right"),
+    "first half": ("upper half", "left half"),
+    "last half": ("lower half", "right half"),
+}
+"""Parts of an image over its whole width, and over its whole height."""
+LEAST_PLACED = 0.08
+"""Minimum divergence, in nats, of a place's share of the weight from its usual share."""
 
 
 def expert_names(
@@ -80,7 +93,7 @@ def expert_names(
 def _candidates(opinions: Opinions, schema: Schema, k: int, labels: Sequence[str]) -> Iterable[str]:
     """Names for an expert, the best first; each later one has one more trait, however weak."""
     if schema.image_shape is not None:
-        yield _place_name(opinions, schema.image_shape, k)
+        yield from _place_names(opinions, schema.image_shape, k)
         return
     telling = traits(opinions, schema, k, labels)
     if not telling:
@@ -109,19 +122,20 @@ def traits(
 ) -> list[str]:
     """Unusual opinions of expert k, the most distinctive first: "milk", "eggs: no".
 
-    They hold in most rows of the expert: variables that others mostly own are left out. One of
-    these comes last, as in "sometimes status crew", if it is far more distinctive than the rest.
+    What several experts say distinguishes none of them. Traits hold in most rows of the expert:
+    variables that others mostly own are left out. One of these comes last, as in "sometimes status
+    crew", if it is far more distinctive than the rest.
     """
-    weight, strength = opinions.weight[k], opinions.strength[k]
-    telling = [d for d in opinions.strongest(k, len(weight)) if strength[d] >= LEAST_NATS]
+    distinction, strength = opinions.distinction[k], opinions.strength[k]
+    telling = [d for d in largest(distinction) if strength[d] >= LEAST_NATS]
     often = MOSTLY * opinions.decides[k].max()
     chosen = [d for d in telling if opinions.decides[k, d] >= often][:most] or telling[:most]
     told = [
         trait(opinions, schema, k, d, labels[d])
         for d in chosen
-        if weight[d] >= least_share * weight[chosen[0]]
+        if distinction[d] >= least_share * distinction[chosen[0]]
     ]
-    if chosen and weight[telling[0]] > FAR_MORE * weight[chosen[0]]:
+    if chosen and distinction[telling[0]] > FAR_MORE * distinction[chosen[0]]:
         told = told[: most - 1]
         told.append(f"sometimes {trait(opinions, schema, k, telling[0], labels[telling[0]])}")
     return told
@@ -129,11 +143,13 @@ def traits(
 
 def trait(opinions: Opinions, schema: Schema, k: int, d: int, name: str) -> str:
     """One opinion, about the variable with this name, in as few words as possible."""
+    ends_alone = name[-1:].isalnum()  # otherwise a sentence of a survey, or shortened
+    name = name.removesuffix(".")
     if not np.isnan(opinions.chance[k, d]):
         said = value_in_words(schema, d, opinions.value[k, d])
         if said in ("yes", "no"):
             return name if said == "yes" else negated(name)
-        return f"{name} {_cut(said)}"
+        return f"{name} {_cut(said)}" if ends_alone else f"{name}: {_cut(said)}"
     distance = (opinions.value[k, d] - opinions.usual[k, d]) / (opinions.spread[d] or 1.0)
     words = ("high", "low") if schema.kinds[d] != "count" else ("many", "few")
     word = words[0] if distance > 0 else words[1]
@@ -271,39 +287,88 @@ def negated(name: str) -> str:
 # ------------------------------------------------------------------ places in images
 
 
-def place_in_words(pixels: NDArray[np.intp], shape: tuple[int, int]) -> str:
-    """Location of pixels: "lower left", "top", "centre", "everywhere"."""
-    if not len(pixels):
+def place_in_words(weight: Array, shape: tuple[int, int], usual: Array | None = None) -> str:
+    """Place in an image where most of a weight is: "lower left", "top", "left half".
+
+    Of the places with at least half of the weight, it is the one whose share of the weight is most
+    above its usual share.
+
+    Parameters
+    ----------
+    weight : ndarray of shape (n_features,)
+        A weight of at least 0 for every pixel.
+    shape : tuple of int
+        (height, width).
+    usual : ndarray of shape (n_features,), optional
+        The usual weight of pixels; by default all have the same.
+
+    Returns
+    -------
+    str
+        "everywhere" if no place stands out, "nowhere" without any weight.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dynpart.naming import place_in_words
+    >>> place_in_words(np.array([0, 0, 0, 0, 0, 0, 1, 0, 0]), (3, 3))
+    'lower left'
+    """
+    total = float(weight.sum())
+    if not total > 0:
         return "nowhere"
-    if len(pixels) > WIDE * shape[0] * shape[1]:
-        return "everywhere"
-    rows, columns = np.divmod(pixels, shape[1])
-    return _PLACES[_third(rows, shape[0])][_third(columns, shape[1])]
+    names, inside = _places(shape)
+    usual = np.ones(len(weight)) if usual is None else usual
+    expected = inside @ (usual / usual.sum())
+    share = np.minimum(inside @ (weight / total), 1.0)
+    gain = np.where((share >= 0.5) & (share > expected), divergence(share, expected), 0.0)
+    best = int(gain.argmax())
+    return names[best] if gain[best] >= LEAST_PLACED else "everywhere"
 
 
-def _third(places: NDArray[np.intp], length: int) -> int:
-    return min(2, int(3 * (float(np.mean(places)) + 0.5) / length))
+def _places(shape: tuple[int, int]) -> tuple[list[str], Array]:
+    """Names of the places in an image and the pixels of each, (n_places, n_features)."""
+    down, across = ((np.arange(length) + 0.5) / length for length in shape)
+    names, masks = [], []
+    for (row, (top, bottom)), (column, (left, right)) in product(_PARTS.items(), repeat=2):
+        if row == column == "all":
+            continue
+        rows, columns = (down > top) & (down < bottom), (across > left) & (across < right)
+        if row == "all":
+            name = _BANDS[column][1]
+        elif column == "all":
+            name = _BANDS[row][0]
+        else:
+            order = ("first", "middle", "last")
+            name = _CORNERS[order.index(row.split()[0])][order.index(column.split()[0])]
+        names.append(name)
+        masks.append(np.outer(rows, columns).ravel())
+    return names, np.array(masks, dtype=np.float64)
 
 
-def _place_name(opinions: Opinions, shape: tuple[int, int], k: int) -> str:
-    """Location of an expert's unusual opinions, and whether they are more or less than usual."""
-    weight = opinions.weight[k]
-    order = np.argsort(-weight, kind="stable")
-    total = np.cumsum(weight[order])
-    if not total[-1] > 0:
-        return UNREMARKABLE
-    strongest = order[: 1 + int(np.searchsorted(total, 0.5 * total[-1]))]
-    place = place_in_words(strongest, shape)
-    levels = ~np.isnan(opinions.chance[k, strongest])
-    more = np.where(
-        levels,
-        opinions.value[k, strongest] > 0,
-        opinions.value[k, strongest] > opinions.usual[k, strongest],
+def _place_names(opinions: Opinions, shape: tuple[int, int], k: int) -> Iterable[str]:
+    """Places of an expert's unusual opinions, above or below the usual ones.
+
+    The first name has the place of those with more weight, the next one both places.
+    """
+    weight = opinions.distinction[k]
+    if not weight.any():
+        yield UNREMARKABLE
+        return
+    levels = ~np.isnan(opinions.chance[k])
+    more = np.where(levels, opinions.value[k] > 0, opinions.value[k] > opinions.usual[k])
+    words = ("", "empty ") if levels.all() else ("bright ", "dark ")
+    sides = sorted(
+        (
+            (np.where(side, weight, 0.0), word)
+            for side, word in zip((more, ~more), words, strict=True)
+        ),
+        key=lambda side: -side[0].sum(),
     )
-    is_more = (weight[strongest] * np.where(more, 1, -1)).sum() > 0
-    if levels.all():
-        return place if is_more else f"empty {place}"
-    return f"{'bright' if is_more else 'dark'} {place}"
+    usual = opinions.weight.sum(axis=0)
+    told = [f"{word}{place_in_words(side, shape, usual)}" for side, word in sides if side.any()]
+    yield told[0]
+    yield ", ".join(told)
 
 
 # ------------------------------------------------------------------ columns

@@ -66,11 +66,27 @@ class Opinions:
         often = self.decides >= RARELY * self.decides.max(axis=1, keepdims=True)
         return np.where(often, self.strength * self.decides, 0.0)
 
+    @property
+    def distinction(self) -> Array:
+        """How far an opinion tells an expert from the others: `weight` times its share.
+
+        The share is the expert's part of the weight of all experts that say the same of the
+        variable: the same level, or a mean on the same side of the usual one.
+        """
+        weight = self.weight
+        said = np.where(np.isnan(self.chance), self.value > self.usual, self.value)
+        shared = np.array([np.where(said == own, weight, 0.0).sum(axis=0) for own in said])
+        return np.divide(weight**2, shared, out=np.zeros_like(weight), where=shared > 0)
+
     def strongest(self, k: int, count: int) -> list[int]:
         """The most distinctive variables of expert k, the strongest first; none of weight 0."""
-        weight = self.weight[k]
-        order = np.argsort(-weight, kind="stable")[:count]
-        return [int(d) for d in order if weight[d] > 0]
+        return largest(self.weight[k])[:count]
+
+
+def largest(weight: Array) -> list[int]:
+    """Places of the weights above 0, the largest first."""
+    order = np.argsort(-weight, kind="stable")
+    return [int(d) for d in order if weight[d] > 0]
 
 
 def opinions_of(
@@ -106,7 +122,7 @@ def opinions_of(
         at = likeliest[None]
         own = np.take_along_axis(own, at, axis=0)[0]
         common = np.take_along_axis(np.broadcast_to(common, (len(common), *value.shape)), at, 0)[0]
-        more = np.where(own > common, _divergence(own, common), 0.0)
+        more = np.where(own > common, divergence(own, common), 0.0)
         value, chance = np.where(levelled, likeliest, value), np.where(levelled, own, chance)
         usual, strength = np.where(levelled, common, usual), np.where(levelled, more, strength)
         spread = np.where(levelled, np.nan, spread)
@@ -134,7 +150,7 @@ def level_chances(family: Family, eta: Array) -> Array:
     return np.where(exists[:, None], chances, 0.0)
 
 
-def _divergence(own: Array, usual: Array) -> Array:
+def divergence(own: Array, usual: Array) -> Array:
     """Divergence of two probabilities of the same event, in nats."""
     own, usual = (np.clip(p, LEAST_CHANCE, 1 - LEAST_CHANCE) for p in (own, usual))
     return own * np.log(own / usual) + (1 - own) * np.log((1 - own) / (1 - usual))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -61,7 +62,7 @@ def _bar(label: str, total: int) -> Iterator[Callable[[int, str], None]]:
 
 
 def _short(record: IterationRecord) -> str:
-    return f"{record.joint:.2f} nats a row, {record.mean_active:.1f} active"
+    return f"{-record.joint / math.log(2):.1f} bits a row, {record.mean_active:.1f} active"
 
 
 def describe(record: IterationRecord) -> str:

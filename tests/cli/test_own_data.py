@@ -121,6 +121,8 @@ def test_info_for_people_and_programs(folder):
     facts = json.loads(run("info", folder / "sites.dynpart", "--json").stdout)
     assert facts["n_experts"] == 6
     assert facts["names"][0] == "owl"
+    nats = facts["nats_a_row"]
+    assert f"{nats} ({-nats / np.log(2):.1f} bits), mean log P(x, h) while learning" in words
     lines = [line.strip() for line in words.splitlines()]
     first = next(n for n, line in enumerate(lines) if line.startswith("experts "))
     told = [lines[first].removeprefix("experts").strip(), *lines[first + 1 : first + 6]]

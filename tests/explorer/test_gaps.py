@@ -178,7 +178,7 @@ def test_a_row_of_gaps_says_so(visit, gappy_digits):
     page = visit(gappy_digits)
     page.execute_script("dynpart.choose(arguments[0])", EMPTY)
     text = page.find_element("id", "readout").text
-    assert "0.0 nats" in text
+    assert "0.0 bits" in text
     assert "nothing observed" in text
     click(page, ".card .add")
     assert "NaN" not in page.find_element("id", "readout").text

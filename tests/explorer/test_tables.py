@@ -3,6 +3,7 @@
 import base64
 import itertools
 import os
+import re
 import statistics
 import time
 
@@ -367,6 +368,71 @@ def test_the_map_fits_on_paper(visit, zoo):
     assert page.execute_script(measure) == seen
 
 
+def test_the_printed_map_repeats_names_and_cuts_no_row(visit, zoo):
+    """A table, whose head is repeated on every page; browsers repeat text, but no buttons."""
+    page = visit(zoo)
+    codes = zoo.model.transform(zoo.X)
+    shown = texts(page, ".map-head button")
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    page.execute_script("dispatchEvent(new Event('beforeprint'))")
+    try:
+        assert texts(page, ".paper-map thead span") == shown
+        assert page.find_elements("css selector", ".paper-map thead :is(button, canvas, svg)") == []
+        style = (
+            "return [...document.querySelectorAll(arguments[0])].map(e =>"
+            " getComputedStyle(e)[arguments[1]])"
+        )
+        assert page.execute_script(style, ".paper-map thead", "display") == ["table-header-group"]
+        assert set(page.execute_script(style, ".paper-map tr", "break-inside")) == {"avoid"}
+        screen = ".map-box > canvas, .map-box > .map-head"
+        assert set(page.execute_script(style, screen, "display")) == {"none"}
+        heights = page.execute_script(
+            "return [...document.querySelectorAll('.paper-map canvas')].map(c =>"
+            " c.getBoundingClientRect().height)"
+        )
+        assert sum(heights) == pytest.approx(16 * len(codes))
+        assert max(heights) <= 80
+        right = page.execute_script(
+            "return Math.max(...[...document.querySelectorAll('.paper-map *')].map(e =>"
+            " e.getBoundingClientRect().right)) -"
+            " document.querySelector('.paper-map').getBoundingClientRect().left"
+        )
+        assert right <= 660
+    finally:
+        page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+        page.execute_script("dispatchEvent(new Event('afterprint'))")
+    assert page.find_elements("css selector", ".paper-map") == []
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_no_name_is_cut_at_the_edge_of_the_map(visit, zoo, width):
+    page = visit(zoo, width=width)
+    names, right = page.execute_script(
+        "const head = document.querySelector('.map-head');"
+        "return [[...head.querySelectorAll('span')].map(e => e.getBoundingClientRect()).map(b =>"
+        " [b.top - head.getBoundingClientRect().top, b.right]),"
+        " head.getBoundingClientRect().right]"
+    )
+    assert len(names) == 5
+    assert min(top for top, _ in names) >= 0
+    assert max(end for _, end in names) <= right + 1
+
+
+def test_the_curve_of_learning_is_in_bits(visit, zoo):
+    page = visit(zoo)
+    words = page.execute_script(
+        "return [...document.querySelectorAll('.chart')].map(e => e.getAttribute('aria-label'))"
+    )
+    told = next(text for text in words if text.startswith("Bits per row while learning"))
+    bits = -zoo.model.objective_history_ / np.log(2)
+    first, last = re.search(r"from (\S+) to (\S+) bits over", told).groups()
+    np.testing.assert_allclose([float(first), float(last)], bits[[0, -1]], rtol=0.01)
+    assert ("without types of rows" in told) == (len(zoo.model.describe().types) > 1)
+    facts = page.find_element("id", "facts").text
+    saved = zoo.model.baseline_.saved_bits
+    assert facts.endswith(f"a training row takes {saved:.1f} bits less than column by column")
+
+
 def test_print_shows_every_card_whether_it_was_seen_or_not(visit, zoo):
     page = visit(zoo, height=300)
     pdf = base64.b64decode(
@@ -412,6 +478,42 @@ def test_pictures_and_buttons_of_a_table_have_words(visit, zoo):
         " !(e.getAttribute('aria-label') || e.textContent.trim() || e.title)).length"
     )
     assert nameless == 0
+
+
+def test_words_of_company_charts_and_map_are_those_of_the_codes(visit, zoo):
+    page = visit(zoo)
+    codes, names = zoo.model.transform(zoo.X).astype(int), zoo.model.expert_names_
+    share, size = codes.mean(axis=0), codes.sum(axis=1)
+    found = page.find_element("id", "found").text
+    assert "5 experts explain 101 rows of 15 variables." in found
+    assert f"a row is explained by {size.mean():.1f} of them on average" in found
+    related = np.corrcoef(codes.T)
+    page.execute_script(
+        "const s = document.querySelector('#partners select'); s.value = '2';"
+        "s.dispatchEvent(new Event('change'))"
+    )
+    chips = page.execute_script(
+        "return [...document.querySelectorAll('#partners .chip')].map(c =>"
+        " [c.querySelector('b').textContent, c.querySelector('.share').textContent])"
+    )
+    assert {name for name, _ in chips} == {
+        names[j] for j in range(5) if j != 2 and abs(related[2, j]) > 0.03
+    }
+    for name, value in chips:
+        shown = float(value.replace("−", "-"))
+        assert shown == pytest.approx(related[2, names.index(name)], abs=0.0051)
+    words = page.execute_script(
+        "return [...document.querySelectorAll('.chart')].map(e => e.getAttribute('aria-label'))"
+    )
+    usage = next(text for text in words if text.startswith("Usage of experts"))
+    numbers = [float(number) for number in re.findall(r"([0-9.]+)%", usage)]
+    np.testing.assert_allclose(numbers, 100 * np.sort(share)[[-1, 0]], atol=0.51)
+    counts = next(text for text in words if text.startswith("Number of active experts"))
+    assert counts.endswith(f"most often {np.bincount(size).argmax()}")
+    told = page.find_element("css selector", "#map-box canvas").get_attribute("aria-label")
+    rows, n_rows = np.unique(codes, axis=0, return_counts=True)
+    most = " with ".join(names[k] for k in np.flatnonzero(rows[n_rows.argmax()]))
+    assert f"most frequent: {most} ({n_rows.max()} rows)" in told
 
 
 def test_company_has_labelled_axes(visit, zoo):

@@ -9,10 +9,11 @@ import pytest
 
 from dynpart import DynamicPartitionModel
 from dynpart.datasets import load_zoo
-from dynpart.naming import value_in_words
+from dynpart.naming import mean_in_words
 from dynpart.plotting import (
     plot_codes,
     plot_decomposition,
+    plot_experts,
     plot_experts_by,
     plot_partition,
     plot_pursuit,
@@ -144,8 +145,7 @@ def test_gains_and_offsets_are_in_the_reconstruction_of_a_table():
     said = model.inverse_transform(codes, model.amplitudes(X[:3], codes))
     assert not np.allclose(said, model.inverse_transform(codes), atol=0.5)
     written = [text.get_text() for text in figure.axes[0].texts]
-    expected = [value_in_words(model.schema_, d, said[0, d]) for d in range(6)]
-    assert written[6:12] == [shortened(text, 7) for text in expected]
+    assert written[6:12] == [mean_in_words(said[0, d], X[:, d].std()) for d in range(6)]
 
 
 def test_the_map_of_codes_is_coloured_where_experts_are_active(model, frame):
@@ -195,3 +195,48 @@ def test_colours_are_those_of_the_explorer():
     colours = np.array([expert_colour(k) for k in range(36)])
     assert len(np.unique(colours.round(3), axis=0)) == 36
     assert ((colours >= 0) & (colours <= 1)).all()
+
+
+@pytest.fixture(scope="module")
+def patients():
+    """Columns of every kind with different units, and a model of them."""
+    rng = np.random.default_rng(0)
+    ill = rng.integers(0, 2, 120)
+    table = pd.DataFrame(
+        {
+            "weight": 70000 + 20000 * ill + 5000 * rng.normal(size=120),
+            "share": 0.2 + 0.1 * ill + 0.03 * rng.normal(size=120),
+            "smoker": np.where(rng.random(120) < 0.2 + 0.6 * ill, "yes", "no"),
+            "ward": np.array(["A", "B", "C"])[(ill + (rng.random(120) < 0.2)) % 3],
+        }
+    )
+    return DynamicPartitionModel(2, random_state=0).fit(table), table
+
+
+def test_opinions_with_different_units_are_drawn_as_distances_from_the_usual(patients):
+    model, table = patients
+    axes = plot_experts(model).axes
+    drawn = axes[0].images[0].get_array()
+    for d, name in enumerate(["weight", "share"]):
+        far = (model.means_[:, d] - table[name].mean()) / table[name].std(ddof=0)
+        np.testing.assert_allclose(drawn[:, d], far, rtol=1e-4, atol=1e-4)
+    usual = (table["smoker"] == "yes").mean()
+    far = (model.means_[:, 2] - usual) / np.sqrt(usual * (1 - usual))
+    np.testing.assert_allclose(drawn[:, 2], far, rtol=1e-3, atol=1e-3)
+    opinions = model._opinions()
+    for k in range(2):
+        level = "ABC"[int(opinions.value[k, 3])]
+        usual = (table["ward"] == level).mean()
+        far = (opinions.chance[k, 3] - usual) / np.sqrt(usual * (1 - usual))
+        assert drawn[k, 3] == pytest.approx(far, rel=1e-3)
+    assert any(a.get_xlabel() == "standard deviations from usual" for a in axes)
+
+
+def test_predicted_means_are_told_with_the_digits_that_matter(patients):
+    model, table = patients
+    figure = plot_decomposition(model, table.iloc[:1])
+    texts = [text.get_text() for text in figure.axes[0].texts]
+    owner = model.partition(model.transform(table.iloc[:1]))[0]
+    for d, name in enumerate(["weight", "share"]):
+        mean = model.means_[owner[d], d]
+        assert mean_in_words(mean, table[name].std(ddof=0)) in texts

@@ -440,7 +440,8 @@ def _worth(
     plain = nameless(model)
     usual = np.average(plain.independent_scores(table.values), weights=weights)
     saved = plain.score(table.values, **_weighted(weights)) - usual
-    return saving_in_words(float(saved / np.log(2)), row)
+    part = "column" if table.image_shape is None else "pixel"
+    return saving_in_words(float(saved / np.log(2)), row, part)
 
 
 def _judged(model: BareModel, table: Table, weights: NDArray[np.float64] | None) -> str:

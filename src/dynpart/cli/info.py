@@ -165,6 +165,8 @@ def _lines_of(name: str, value: Any) -> list[str]:
             f"{value['bits_a_row']} bits a training row, {value['independent_columns']} column by "
             f"column. {saving_in_words(value['saved'], 'training row')}"
         ]
+    if name == "nats_a_row":
+        return [f"{value} ({-value / math.log(2):.1f} bits), mean log P(x, h) while learning"]
     if name == "selection":
         return [value["words"]]
     if name == "stability":

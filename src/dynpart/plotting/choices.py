@@ -62,11 +62,12 @@ def plot_selection(model: Any) -> Figure:
     label = "experts, one a row" if chosen.is_mixture else "experts"
     axes.errorbar(sizes, bits, errors, color=LINE, marker="o", markersize=4, capsize=2, label=label)
     best = (chosen.n_experts, _bits(chosen.chosen.nats))
+    is_below = chosen.mixture is not None and _bits(chosen.mixture) < best[1]
     axes.plot(*best, "o", markersize=10, markerfacecolor="none", color=LINE)
     axes.annotate(
         f"{chosen.n_experts} chosen, {best[1]:.1f} bits",
         best,
-        xytext=(0, -17),
+        xytext=(0, 10 if is_below else -17),
         textcoords="offset points",
         ha="right" if chosen.n_experts == sizes[-1] else "center",
         fontsize=SMALL,

@@ -28,6 +28,7 @@ from dynpart.plotting._canvas import (
     variable_names,
 )
 
+FAR = 2.0  # standard deviations from the usual at which colours end
 MOST_NAMES = 60  # more names beside a table than this would overlap
 
 
@@ -41,8 +42,10 @@ def plot_experts(
 ) -> Figure:
     """Draw templates and levels of expertise side by side.
 
-    Templates are white at 0 and black at 1 for binary data. Expertise is drawn as its logarithm,
-    blue where it is low and red where it is high.
+    Templates are white at 0 and black at 1 for binary data. Opinions on columns with different
+    units or levels are drawn as distances from the mean of all rows, in standard deviations; for a
+    level, the distance of its probability from its frequency. Expertise is drawn as its logarithm.
+    Both are blue where they are low and red where they are high.
 
     Parameters
     ----------
@@ -77,12 +80,17 @@ def plot_experts(
     chosen = _chosen(experts, len(model.means_))
     level = np.log2(model.expertise_[chosen])
     reach = max(float(np.percentile(np.abs(level), 99)), 1e-9)
+    if image_shape is None and not _has_one_scale(model):
+        opinions = _departures(model)[chosen], Scale(-FAR, FAR, cmap or "coolwarm")
+        unit = "standard deviations from usual"
+    else:
+        opinions, unit = (model.means_[chosen], value_scale(model, cmap=cmap)), "mean"
     panels = {
-        "Opinions": (model.means_[chosen], value_scale(model, cmap=cmap)),
+        "Opinions": opinions,
         "Levels of expertise": (level, Scale(-reach, reach, "coolwarm")),
     }
     bar = {
-        "Opinions": "mean",
+        "Opinions": unit,
         "Levels of expertise": "log₂ expertise",
     }
     names = variable_names(model, feature_names, model.means_.shape[1])
@@ -91,6 +99,30 @@ def plot_experts(
         own = model.expert_names_
         called = [f"{own[k]}  {k}" for k in chosen]
     return _panels(panels, image_shape, labels=chosen, names=names, bar_labels=bar, called=called)
+
+
+def _has_one_scale(model: Any) -> bool:
+    """Whether values of all variables can be compared."""
+    kinds = set(model.schema_.kinds)
+    own = np.ndim(getattr(model.family_, "floor", 0.0)) > 0
+    return len(kinds) == 1 and kinds != {"categorical"} and not own
+
+
+def _departures(model: Any) -> Array:
+    """Opinions in standard deviations from the usual ones, (n_experts, n_features).
+
+    For a variable with levels, the difference of the probability of the expert's likeliest level
+    and its frequency; negative for the first level of two.
+    """
+    opinions = model._opinions()
+    levels = ~np.isnan(opinions.chance)
+    usual = opinions.usual
+    said = np.where(levels, opinions.chance, opinions.value)
+    spread = np.where(levels, np.sqrt(np.clip(usual * (1 - usual), 0, None)), opinions.spread)
+    varies = spread > 0
+    far = np.where(varies, (said - usual) / np.where(varies, spread, 1.0), 0.0)
+    is_first = (np.array(model.schema_.kinds) == "binary") & (opinions.value == 0)
+    return np.where(is_first, -far, far)
 
 
 def plot_templates(

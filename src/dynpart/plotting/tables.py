@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from dynpart.describing import row_labels, rows_by_type
-from dynpart.naming import value_in_words
+from dynpart.naming import mean_in_words, value_in_words
 from dynpart.plotting._canvas import (
     INK,
     NOT_OBSERVED,
@@ -107,12 +107,16 @@ class Grid:
         depth = np.where(np.isnan(chance), 0.6, 0.2 + 0.55 * np.nan_to_num(chance))
         colours = np.where(shown[:, None], 1 - depth[:, None] * (1 - colours), EMPTY)
         values = self.opinions.value[owner, np.arange(len(owner))] if said is None else said
-        texts = [
-            value_in_words(self.schema, d, value) if shown[d] else ""
-            for d, value in enumerate(values)
-        ]
+        texts = [self._told(d, value) if shown[d] else "" for d, value in enumerate(values)]
         nothing = np.zeros(len(owner), dtype=bool)
         self._add(line, colours, texts, nothing, nothing)
+
+    def _told(self, d: int, value: float) -> str:
+        """A prediction in words: a level, or a mean."""
+        spread = float(self.opinions.spread[d])
+        if np.isnan(spread):
+            return value_in_words(self.schema, d, value)
+        return mean_in_words(value, spread)
 
     def add_space(self) -> None:
         """An empty line between two rows."""

@@ -46,7 +46,7 @@ function buildFacts() {
 
 function savedText(bits) {
   const columns = isImage ? "pixel by pixel" : "column by column";
-  return `a training row takes ${tidy(Math.abs(bits))} bits ${bits >= 0 ? "less" : "more"} than ${columns}`;
+  return `a training row takes ${Math.abs(bits).toFixed(1)} bits ${bits >= 0 ? "less" : "more"} than ${columns}`;
 }
 
 const KEYS = [

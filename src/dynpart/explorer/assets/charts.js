@@ -15,7 +15,7 @@ function frame(title, words, xLabel) {
 }
 
 function ticks(low, high) {
-  const rough = (high - low) / 3;
+  const rough = (high - low) / 5;
   const base = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((m) => m * base).find((s) => s >= rough);
   const list = [];
@@ -82,27 +82,28 @@ function selectionChart() {
   const y = yAxis(drawing, Math.min(...all) - margin, Math.max(...all) + margin);
   const [first, last] = [sizes[0], sizes[sizes.length - 1]];
   const x = (size) => PAD.left + 8 + ((size - first) / (last - first || 1)) * (WIDTH - PAD.left - PAD.right - 16);
-  const level = (value, name) =>
+  const at = sizes.indexOf(chosen);
+  const isBelow = mixture !== null && mixture < bits[at];
+  const level = (value, name, offset = -4) =>
     drawing.append(
       svg("line", { x1: PAD.left, x2: WIDTH - PAD.right, y1: y(value), y2: y(value), class: "level" }),
-      svg("text", { x: WIDTH - PAD.right, y: y(value) - 4, "text-anchor": "end", text: name }),
+      svg("text", { x: WIDTH - PAD.right, y: y(value) + offset, "text-anchor": "end", text: name }),
     );
   level(columns, "independent columns");
-  if (mixture !== null) level(mixture, "mixture of as many");
+  if (mixture !== null) level(mixture, "mixture of as many", isBelow ? 11 : -4);
   drawing.append(svg("polyline", { points: sizes.map((size, i) => `${x(size).toFixed(1)},${y(bits[i]).toFixed(1)}`).join(" "), class: "curve c1" }));
-  const at = sizes.indexOf(chosen);
   drawing.append(
     svg("circle", { cx: x(chosen), cy: y(bits[at]), r: 4, class: "end c1" }),
-    svg("text", { x: x(chosen), y: y(bits[at]) + 16, "text-anchor": "middle", class: "value", text: `${chosen} chosen` }),
+    svg("text", { x: x(chosen), y: y(bits[at]) + (isBelow ? -9 : 16), "text-anchor": "middle", class: "value", text: `${chosen} chosen` }),
     svg("text", { x: x(first), y: HEIGHT - 6, "text-anchor": "middle", text: `${first}` }),
   );
 }
 
 function buildCharts() {
   selectionChart();
-  const objective = isImage ? raw.objective : raw.objective.map((nats) => nats / Math.LN2);
-  const title = isImage ? "Objective: mean log P(x, h)" : "How likely a row is, while learning";
-  lineChart(title, objective, isImage ? "nats" : "bits", "c1");
+  const bits = raw.objective.map((nats) => -nats / Math.LN2);
+  const without = isImage || raw.types.length < 2 ? "" : ", without types of rows";
+  lineChart(`Bits per row while learning${without}`, bits, "bits", "c1");
   lineChart("Active experts a row while learning", raw.active, "experts", "c2");
   const order = Array.from({ length: K }, (_, k) => k).sort((a, b) => raw.usage[b] - raw.usage[a] || a - b);
   const shares = order.map((k) => raw.usage[k] / raw.rows);

@@ -127,7 +127,7 @@ function buildTogether() {
     role: "img",
     "aria-label": "How often each pair of experts is active together; the list beside it says the same in words",
   });
-  const note = el("p", { class: "note", text: "Correlation of activations: warm together, cool apart. Point at a cell, or choose an expert." });
+  const note = el("p", { class: "note" }, "Correlation of activations: warm together, cool apart.", el("span", { class: "on-screen", text: " Point at a cell, or choose an expert." }));
   byId("matrix").append(labelled ? withLabels(canvas, order) : canvas, note);
   const choice = el("select", { "aria-label": "Expert", onchange: () => showPartners(Number(choice.value)) });
   const byUse = Array.from({ length: K }, (_, k) => k).sort((a, b) => raw.usage[b] - raw.usage[a] || a - b);

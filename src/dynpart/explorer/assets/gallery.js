@@ -21,9 +21,12 @@ function buildGallery() {
   const sort = byId("expert-sort");
   for (const [value, [text]] of Object.entries(SORTS)) sort.append(el("option", { value, text }));
   byId("expert-search").placeholder = isImage ? "Number, place, or active" : "Name, variable, or active";
-  byId("experts-note").textContent = isImage
-    ? "Left: the expert's opinion of every pixel. Right: its level of expertise there. The bar says how often it is active. A click shows more, the plus adds it to the mix above."
-    : `What each expert says of the variables that tell it apart: ${barsText()} A click shows more.`;
+  byId("experts-note").append(
+    isImage
+      ? "Left: the expert's opinion of every pixel. Right: its level of expertise there. The bar says how often it is active."
+      : `What each expert says of the variables that tell it apart: ${barsText()}`,
+    el("span", { class: "on-screen", text: isImage ? " A click shows more, the plus adds it to the mix above." : " A click shows more." }),
+  );
   stabilityLegend();
   if (!isImage) sort.value = "used";
   const box = byId("gallery");
@@ -105,7 +108,7 @@ function stabilityMark(k) {
 function stabilityLegend() {
   if (!raw.stability) return;
   const items = Object.entries(raw.stability.legend).map(([mark, words]) =>
-    el("li", {}, el("span", { class: `stability ${mark.replace(" ", "-")}`, text: mark }), ` ${words}`),
+    el("li", {}, el("span", { class: `stability ${mark.replace(" ", "-")}`, text: `${mark}:` }), ` ${words}`),
   );
   byId("experts-note").after(el("ul", { class: "note legend", "aria-label": "Marks of stability" }, ...items));
 }

@@ -1,35 +1,36 @@
 // Tables: a map of rows and experts. Rows with the same experts lie together; a click picks a row.
 
 const ROW_HEIGHT = 16;
-const NAME_WIDTH = 120;
 const PAPER_WIDTH = 660; // in CSS pixels, what fits on upright paper with its margins
-const mapState = { rows: [], canvas: null, cell: 0 };
+const PAPER_ROWS = 5; // rows of the printed map that stay on one page
+const FLAT_CELL = 60; // names stand upright over cells of this width, others are slanted
+const SLANTED = 80; // room for the last slanted name
+const LEAST_NAMED = 12; // names stand over cells of at least this width
+const MOST_NAMED = 40; // experts that are named even if the map must be scrolled sideways
+const mapState = { rows: [], canvas: null, cell: 0, nameWidth: 0 };
 
 function buildMap() {
   if (isImage) return;
   byId("map").hidden = false;
   document.querySelector('nav a[href="#map"]').hidden = false;
   const sampled = nSamples < raw.rows ? ` ${nSamples} of ${raw.rows.toLocaleString("en")} rows are shown.` : "";
-  byId("map-note").textContent = `A coloured cell: the expert is active in that row. Rows are ordered by type, and those with the same experts lie together.${sampled} Click a row, or move with the arrow keys, to see it explained.`;
+  byId("map-note").append(
+    `A coloured cell: the expert is active in that row. Rows are ordered by type, and those with the same experts lie together.${sampled}`,
+    el("span", { class: "on-screen", text: " Click a row, or move with the arrow keys, to see it explained." }),
+  );
   const box = byId("map-box");
   const canvas = el("canvas", { role: "img", "aria-label": mapWords() });
   const head = el("div", { class: "map-head", "aria-hidden": "true" });
   mapState.canvas = canvas;
   mapState.experts = raw.together ? raw.together.order : Array.from({ length: K }, (_, k) => k);
   box.append(head, canvas);
+  const nameButton = (k) => el("button", { type: "button", tabindex: "-1", title: expertName(k), onclick: () => openDetail(k) }, el("span", { text: expertName(k) }));
   const layout = (width = box.clientWidth) => {
-    const room = Math.max(160, width - NAME_WIDTH - 34);
-    mapState.cell = Math.max(8, Math.min(150, Math.floor(room / K)));
-    const flat = mapState.cell >= 90;
-    const tags = mapState.experts.map((k, i) => {
-      const tag = el("button", { type: "button", tabindex: "-1", title: expertName(k), text: expertName(k), onclick: () => openDetail(k) });
-      tag.style.left = `${NAME_WIDTH + i * mapState.cell + (flat ? 3 : mapState.cell / 2 - 6)}px`;
-      if (flat) tag.style.width = `${mapState.cell - 8}px`;
-      return tag;
-    });
-    head.replaceChildren(...(mapState.cell >= 12 ? tags : []));
-    head.hidden = mapState.cell < 12;
-    head.classList.toggle("flat", flat);
+    mapState.nameWidth = width < 500 ? 84 : 120;
+    const fits = (margin) => Math.min(150, Math.floor((width - mapState.nameWidth - margin) / K));
+    const least = K <= MOST_NAMED ? LEAST_NAMED : 8;
+    mapState.cell = fits(34) >= FLAT_CELL ? fits(34) : Math.max(least, fits(SLANTED));
+    fillMapHead(head, nameButton);
     paintMap();
   };
   const rowAt = (event) => mapState.rows[Math.floor((event.clientY - canvas.getBoundingClientRect().top) / ROW_HEIGHT)];
@@ -57,10 +58,48 @@ function buildMap() {
   listeners.push(paintMap);
   themed.push(paintMap);
   addEventListener("resize", () => layout());
-  addEventListener("beforeprint", () => layout(Math.min(PAPER_WIDTH, box.clientWidth)));
-  addEventListener("afterprint", () => layout());
+  addEventListener("beforeprint", () => {
+    layout(Math.min(PAPER_WIDTH, box.clientWidth));
+    box.append(paperMap());
+  });
+  addEventListener("afterprint", () => {
+    box.querySelector(".paper-map")?.remove();
+    layout();
+  });
   filterMap();
   layout();
+}
+
+// Names of the experts above their columns.
+function fillMapHead(head, tagOf) {
+  const { cell, experts, nameWidth } = mapState;
+  const flat = cell >= FLAT_CELL;
+  head.hidden = cell < LEAST_NAMED;
+  head.classList.toggle("flat", flat);
+  head.style.width = `${nameWidth + K * cell + (flat ? 0 : SLANTED)}px`;
+  head.style.paddingLeft = `${nameWidth}px`;
+  head.replaceChildren(
+    ...experts.map((k) => {
+      const tag = tagOf(k);
+      tag.style.width = `${cell}px`;
+      tag.style.paddingLeft = `${flat ? 5 : cell / 2 - 6}px`;
+      return tag;
+    }),
+  );
+}
+
+// The map for paper: a table, whose head is repeated on every page and whose rows are not cut. The
+// head has no buttons: browsers do not repeat them.
+function paperMap() {
+  const head = el("div", { class: "map-head", "aria-hidden": "true" });
+  fillMapHead(head, (k) => el("div", {}, el("span", { text: expertName(k) })));
+  const strips = [];
+  for (let start = 0; start < mapState.rows.length; start += PAPER_ROWS) {
+    const strip = el("canvas", { "aria-hidden": "true" });
+    paintRows(strip, mapState.rows.slice(start, start + PAPER_ROWS), 2);
+    strips.push(el("tr", {}, el("td", {}, strip)));
+  }
+  return el("table", { class: "paper-map" }, el("thead", {}, el("tr", {}, el("th", {}, head))), el("tbody", {}, ...strips));
 }
 
 function mapWords() {
@@ -80,18 +119,14 @@ function filterMap() {
 }
 
 function paintMap() {
-  const { canvas, rows, cell, experts } = mapState;
-  if (!canvas || !cell) return;
-  const scale = Math.min(2, Math.max(1, window.devicePixelRatio || 1));
-  const [width, height] = [NAME_WIDTH + K * cell, Math.max(1, rows.length) * ROW_HEIGHT];
-  canvas.width = width * scale;
-  canvas.height = height * scale;
-  canvas.style.width = `${width}px`;
-  canvas.style.height = `${height}px`;
-  const pen = canvas.getContext("2d");
-  pen.scale(scale, scale);
-  pen.font = '11px system-ui, "Segoe UI", Roboto, sans-serif';
-  pen.textBaseline = "middle";
+  const { canvas, rows, cell } = mapState;
+  if (canvas && cell) paintRows(canvas, rows, Math.min(2, Math.max(1, window.devicePixelRatio || 1)));
+}
+
+function paintRows(canvas, rows, scale) {
+  const { cell, experts, nameWidth } = mapState;
+  const [width, height] = [nameWidth + K * cell, Math.max(1, rows.length) * ROW_HEIGHT];
+  const pen = sizedPen(canvas, width, height, scale);
   const colors = experts.map((k) => css(slotColor(k)));
   const place = new Map(experts.map((k, i) => [k, i]));
   const line = ink.dark ? "rgb(42 47 63)" : "rgb(232 234 241)";
@@ -102,18 +137,32 @@ function paintMap() {
       pen.fillRect(0, top, width, ROW_HEIGHT);
     }
     pen.fillStyle = css(ink.ink);
-    pen.fillText(shortened(pen, sampleName(n), NAME_WIDTH - 10), 4, top + ROW_HEIGHT / 2);
+    pen.fillText(shortened(pen, sampleName(n), nameWidth - 10), 4, top + ROW_HEIGHT / 2);
     pen.fillStyle = line;
-    pen.fillRect(NAME_WIDTH, top + ROW_HEIGHT - 1, K * cell, 1);
+    pen.fillRect(nameWidth, top + ROW_HEIGHT - 1, K * cell, 1);
     for (const k of raw.orders[n]) {
       pen.fillStyle = colors[place.get(k)];
-      pen.fillRect(NAME_WIDTH + place.get(k) * cell + 1, top + 1, cell - 2, ROW_HEIGHT - 2);
+      pen.fillRect(nameWidth + place.get(k) * cell + 1, top + 1, cell - 2, ROW_HEIGHT - 2);
     }
   });
   if (!rows.length) {
     pen.fillStyle = css(ink.ink);
     pen.fillText("no such row", 4, ROW_HEIGHT / 2);
   }
+}
+
+// A pen for small text on a canvas of this size in CSS pixels.
+function sizedPen(canvas, width, height, scale) {
+  canvas.width = width * scale;
+  canvas.height = height * scale;
+  canvas.style.width = `${width}px`;
+  canvas.style.height = `${height}px`;
+  const pen = canvas.getContext("2d");
+  pen.scale(scale, scale);
+  pen.font = '11px system-ui, "Segoe UI", Roboto, sans-serif';
+  pen.textBaseline = "middle";
+  pen.fillStyle = css(ink.ink);
+  return pen;
 }
 
 function shortened(pen, text, room) {

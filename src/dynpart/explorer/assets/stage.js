@@ -181,19 +181,19 @@ function updateReadout(text) {
 // How well the active experts do: beside columns on their own for tables, in itself for images.
 function worthText() {
   if (!canScore) return "";
-  if (isImage) return `${signed(likelihood(state.owner, state.x).toFixed(1))} nats`;
+  if (isImage) return `log-likelihood ${signed((likelihood(state.owner, state.x) / Math.LN2).toFixed(1))} bits`;
   const cost = codeBits(state.active);
   const bits = savedBits(state.owner, state.x) - cost;
   const told = `${Math.abs(bits).toFixed(1)} bits ${bits >= 0 ? "fewer" : "more"} than column by column`;
   return cost === null ? told : `${told} (naming the experts costs ${cost.toFixed(1)})`;
 }
 
-// What one more expert brings: on tables in bits, from columns on their own.
+// What one more expert brings, in bits: on tables from columns on their own.
 function gainText(path, step) {
   const before = step ? path[step - 1] : isImage || !canScore ? 0 : usualLikelihood(state.x);
-  const gain = (path[step] - before) / (isImage ? 1 : Math.LN2);
+  const gain = (path[step] - before) / Math.LN2;
   const text = `${gain >= 0 && (step || !isImage) ? "+" : ""}${signed(gain.toFixed(1))}`;
-  return step ? text : `${text} ${isImage ? "nats" : "bits"}`;
+  return step ? text : `${text} bits`;
 }
 
 function buildSteps() {
