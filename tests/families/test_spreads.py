@@ -83,3 +83,13 @@ def test_experts_far_apart_keep_their_means_and_variances():
     mean, variance = shrunk(X, share)
     np.testing.assert_allclose(mean, T[0] / weight, atol=0.01)
     assert variance.max() < 2
+
+
+@pytest.mark.parametrize("almost_none", [0.0, 1e-18, 1e-12])
+def test_rounding_does_not_make_an_expert_without_rows_infinitely_wide(almost_none):
+    X = np.array([[-65216.70269380370], [65216.70269380365]])
+    weight = np.array([[2.0], [almost_none]])
+    T = np.stack([weight * 3.6e-11, weight * (X**2).mean()])  # a mean that is 0 but for rounding
+    data = np.zeros(1), X.var(axis=0)
+    _, variance = shrunk_normals(weight, weight, T, data)
+    assert (variance < 100 * X.var(axis=0)).all()

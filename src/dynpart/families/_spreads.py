@@ -76,10 +76,14 @@ def _rows_of_the_mean(weight: Array, average: Array, overall: Array, common: Arr
     xp = namespace(weight)
     n_rows = xp.clip(weight.sum(axis=0), TINY, None)
     n_experts = (weight > 1).sum(axis=0)
-    between = (weight * (average - overall) ** 2).sum(axis=0)
+    apart_from_all = (average - overall) ** 2
+    between = (weight * apart_from_all).sum(axis=0)
     by_chance = common * xp.clip(n_experts - 1.0, 0.0, None)
     apart = xp.clip(n_rows - (weight * weight).sum(axis=0) / n_rows, TINY, None)
-    scatter = xp.clip(between - by_chance, 0.0, None) / apart
+    # If one expert has nearly all rows, both numbers are rounding errors; hence the bound.
+    scatter = xp.minimum(
+        xp.clip(between - by_chance, 0.0, None) / apart, xp.amax(apart_from_all, axis=0)
+    )
     # Experts that differ by chance alone have one mean: that of all rows.
     return common / xp.maximum(scatter, common / n_rows)
 
