@@ -5,7 +5,9 @@ Empirical Bayes: the differences between experts determine the amount of shrinka
 
 from __future__ import annotations
 
-from dynpart.arrays import log_gamma, namespace
+import numpy as np
+
+from dynpart.arrays import like, log_gamma, namespace
 from dynpart.families._base import Array
 from dynpart.families._moments import TINY
 
@@ -13,6 +15,10 @@ WORTHS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0)
 """Candidate numbers of rows of a variable's usual variance in the variance of an expert."""
 SCALES = (1.0, 0.5, 0.25, 0.1, 0.03, 0.01)
 """Candidate usual variances of a variable, relative to the variance within all its experts."""
+OTHERS = 4.0
+"""Weight of an average variable in the choice for a variable."""
+MOST_EVIDENCE = 20.0
+"""Maximum evidence of one variable against a candidate in that average, in nats."""
 FEWEST = 1.0
 """Minimum degrees of freedom with which variances are known."""
 
@@ -93,9 +99,12 @@ def _rows_of_the_mean(weight: Array, average: Array, overall: Array, common: Arr
 
 
 def _usual_variance(free: Array, seen: Array, common: Array) -> tuple[Array, Array]:
-    """The likeliest usual variance of each variable, and its number of rows."""
+    """The likeliest usual variance of each variable, and its number of rows.
+
+    A few experts hardly determine both numbers, so the evidence of the other variables is added.
+    """
     xp = namespace(free)
-    best, usual, worth = -xp.inf + 0 * common, common, 0 * common
+    candidates, evidence = [], []
     for rows in WORTHS:
         half = 0 * free + rows / 2
         chance = log_gamma(free / 2 + half) - log_gamma(half)
@@ -103,9 +112,12 @@ def _usual_variance(free: Array, seen: Array, common: Array) -> tuple[Array, Arr
             prior = rows * scale * common
             # Logarithm of (b c)^(b/2) / (b c + d s^2)^((b + d)/2) and of the gamma functions.
             terms = chance - (free / 2 + half) * xp.log1p(free * seen / prior)
-            evidence = (terms - free / 2 * xp.log(prior)).sum(axis=0)
-            better = evidence > best
-            best = xp.where(better, evidence, best)
-            usual = xp.where(better, scale * common, usual)
-            worth = xp.where(better, rows, worth)
-    return usual, worth
+            candidates.append((rows, scale))
+            evidence.append((terms - free / 2 * xp.log(prior)).sum(axis=0))
+    told = xp.stack(evidence)
+    told = told - xp.amax(told, axis=0)
+    # Bounded, so that one variable does not decide for all.
+    others = xp.clip(told, -MOST_EVIDENCE, None).mean(axis=1)
+    best = xp.argmax(told + OTHERS * others[:, None], axis=0)
+    worth, scale = like(np.array(candidates), common)[best].T
+    return scale * common, worth

@@ -156,8 +156,8 @@ def advice(table: Table) -> list[str]:
             )
     for column, code, n_rows in _codes_of_gaps(table):
         lines.append(
-            f"{called(column, table.names)} holds {code:g} in {n_rows:,} rows and no other negative "
-            "number; if it stands for a missing value, leave these cells empty"
+            f"{called(column, table.names)} holds {code:g} in {n_rows:,} rows and no other negative"
+            " number; if it stands for a missing value, leave these cells empty"
         )
     for column in _beyond_exact(table.values):
         lines.append(
