@@ -154,10 +154,12 @@ def advice(table: Table) -> list[str]:
                 f"{called(column, table.names)} looks like a number of the row, yet is a variable"
                 + (remedy.format(name) if name else "")
             )
-    for column, code, n_rows in _codes_of_gaps(table):
+    for code, columns in _codes_of_gaps(table).items():
+        which = called(columns[0], table.names)
+        more = f" and {len(columns) - 1:,} more" if len(columns) > 1 else ""
         lines.append(
-            f"{called(column, table.names)} holds {code:g} in {n_rows:,} rows and no other negative"
-            " number; if it stands for a missing value, leave these cells empty"
+            f"{which}{more}: {code:g} is the only negative number; if it stands for a missing "
+            "value, leave these cells empty"
         )
     for column in _beyond_exact(table.values):
         lines.append(
@@ -189,18 +191,19 @@ def _counts_rows(values: NDArray[np.float64], name: str) -> bool:
     return apart and _ID.fullmatch(name) is not None
 
 
-def _codes_of_gaps(table: Table) -> Iterator[tuple[int, float, int]]:
-    """Columns whose only negative number is -9, -99 or the like, several times; how often it is."""
+def _codes_of_gaps(table: Table) -> dict[float, list[int]]:
+    """For -9, -99 and the like, the columns in which it is the only negative number, repeated."""
+    found: dict[float, list[int]] = {}
     if table.values.dtype.kind not in "if":
-        return
+        return found
     lowest = np.full(table.values.shape[1], np.inf)
     for _, block in row_blocks(table.values):
         lowest = np.fmin(lowest, np.fmin.reduce(block, axis=0))
     for column in np.flatnonzero(np.isin(lowest, _GAP_CODES)).tolist():
-        values = table.values[:, column]
-        n_rows = int((values < 0).sum())
-        if n_rows == int((values == lowest[column]).sum()) > 1:
-            yield column, float(lowest[column]), n_rows
+        values, code = table.values[:, column], float(lowest[column])
+        if (values < 0).sum() == (values == code).sum() > 1:
+            found.setdefault(code, []).append(column)
+    return found
 
 
 def _beyond_exact(values: NDArray[Any]) -> list[int]:
