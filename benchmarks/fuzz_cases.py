@@ -388,10 +388,10 @@ def check_fit(case: tuple[Any, dict[str, Any], dict[str, Any], Any, bool]) -> st
             model.partial_fit(X)
     except (ValueError, TypeError) as error:
         return _refused(error)
+    if weight is not None and not stream:
+        X = _heard(X, weight)
     if is_source(X):  # rows are encoded one table at a time
         X = next(block for block in X if len(block))
-    elif isinstance(X, np.ndarray) and weight is not None and not stream:
-        X = X[np.asarray(weight) > 0]  # rows of weight 0 may hold what the others do not
     codes = model.transform(X)
     assert codes.shape == (len(X), model.n_experts)
     assert codes.any(axis=1).all()
@@ -403,6 +403,16 @@ def check_fit(case: tuple[Any, dict[str, Any], dict[str, Any], Any, bool]) -> st
     assert np.isfinite(model.score_samples(X)).all()
     assert np.isfinite(model.sample(2, random_state=0)).all()
     return "fitted"
+
+
+def _heard(X: Any, weight: Any) -> Any:
+    """The rows with positive weights: the others may hold values that a model refuses."""
+    if is_source(X):
+        return [_heard(block, own) for block, own in zip(X, weight, strict=True)]
+    kept = np.flatnonzero(np.asarray(weight) > 0)
+    if isinstance(X, list):
+        return [X[row] for row in kept]
+    return X.iloc[kept] if isinstance(X, pandas.DataFrame) else X[kept]
 
 
 def _refused(error: Exception) -> str:

@@ -5,6 +5,8 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import pandas
+import polars
 import pytest
 
 from dynpart import DynamicPartitionModel
@@ -44,10 +46,15 @@ def test_a_short_run_finds_nothing(fuzz, target, n_cases, tmp_path):
     assert 0 < sum(counts.values()) <= 2 * n_cases
 
 
-def test_rows_of_weight_zero_may_hold_what_the_others_do_not(fuzz):
+@pytest.mark.parametrize(
+    "container", [np.asarray, np.ndarray.tolist, pandas.DataFrame, polars.DataFrame, lambda X: [X]]
+)
+def test_rows_of_weight_zero_may_hold_what_the_others_do_not(fuzz, container):
     """Without them the column is binary, and such rows are refused later, as any other row is."""
     X, weight = np.array([[0.0], [1.0], [0.5], [0.0]]), [1.0, 1.0, 0.0, 1.0]
-    case = (X, {"n_experts": 1, "max_iter": 2}, {}, weight, False)
+    table = container(X)
+    its_weight = [weight] if isinstance(table, list) and table[0] is X else weight
+    case = (table, {"n_experts": 1, "max_iter": 2}, {}, its_weight, False)
     assert fuzz.cases.check_fit(case) == "fitted"
     model = DynamicPartitionModel(1, max_iter=2).fit(X, sample_weight=weight)
     with pytest.raises(ValueError, match=r"found 0\.5 in row 2, column 0"):

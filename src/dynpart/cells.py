@@ -7,11 +7,12 @@ import re
 from enum import Enum, auto
 
 WORDS = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}
-MISSING = {"", "na", "n/a", "#n/a", "<na>", "nan", "-nan", "null", "none", "?"}
+MISSING = {"", "na", "n/a", "#n/a", "<na>", "nan", "-nan", "null", "none", "?", "."}
 """Texts for missing values, in any case and with blanks around them.
 
-These are the words that pandas reads as missing, and the question mark of many published data sets.
-A dash is not among them, because tables of money use it for zero.
+These are the words that pandas reads as missing, the question mark of many published data sets, and
+the point that SAS and Stata write. A dash is not among them, because tables of money use it for
+zero.
 """
 ERRORS = {"#DIV/0!", "#VALUE!", "#REF!", "#NAME?", "#NUM!", "#NULL!"}
 """Error values of spreadsheet formulas."""

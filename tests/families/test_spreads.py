@@ -83,3 +83,45 @@ def test_experts_far_apart_keep_their_means_and_variances():
     mean, variance = shrunk(X, share)
     np.testing.assert_allclose(mean, T[0] / weight, atol=0.01)
     assert variance.max() < 2
+
+
+@pytest.mark.parametrize("almost_none", [0.0, 1e-18, 1e-12])
+def test_rounding_does_not_make_an_expert_without_rows_infinitely_wide(almost_none):
+    X = np.array([[-65216.70269380370], [65216.70269380365]])
+    weight = np.array([[2.0], [almost_none]])
+    T = np.stack([weight * 3.6e-11, weight * (X**2).mean()])  # a mean that is 0 but for rounding
+    data = np.zeros(1), X.var(axis=0)
+    _, variance = shrunk_normals(weight, weight, T, data)
+    assert (variance < 100 * X.var(axis=0)).all()
+
+
+def narrow_and_wide(n_rows=40):
+    """A first column in which most experts hardly vary, among columns in which all vary equally."""
+    rng = np.random.default_rng(0)
+    owner = np.arange(8 * n_rows) % 8
+    X = rng.normal(size=(len(owner), 20))
+    X[:, 0] *= np.where(owner < 2, 1.0, 0.01)
+    return X, np.eye(8)[owner]
+
+
+def test_narrow_experts_of_a_column_stay_narrow_beside_columns_of_equal_experts():
+    X, share = narrow_and_wide()
+    _, variance = shrunk(X, share)
+    assert variance[2:, 0].max() < 3e-4
+    assert variance[:2, 0].min() > 0.5
+    # The other columns have one variance, up to chance.
+    assert variance[:, 1:].std() < 0.1
+
+
+def test_an_expert_without_rows_in_a_column_of_narrow_experts_is_wide():
+    X, share = narrow_and_wide()
+    _, variance = shrunk(X, np.c_[share, np.zeros(len(X))])
+    assert 0.5 < variance[-1, 0] / X[:, 0].var() < 2
+
+
+def test_narrow_experts_are_surer_of_their_means():
+    X, share = narrow_and_wide()
+    X[:, 0] += 0.3 * share @ np.linspace(-1, 1, 8)
+    weight, T, _ = sums_of(X, share)
+    moved = np.abs(shrunk(X, share)[0] - T[0] / weight)[:, 0]
+    assert moved[2:].max() < 0.1 * moved[:2].min()

@@ -28,7 +28,7 @@ def table(tmp_path):
 
 @pytest.mark.parametrize(
     "gap", ["", " ", "NA", "na", "N/A", "#N/A", "<NA>", "NaN", "nan", "-nan", "null", "NULL",
-            "None", "?", '""', '"NA"'],
+            "None", "?", ".", '""', '"NA"'],
 )  # fmt: skip
 def test_words_for_nothing_are_gaps(table, gap):
     t = table(f"a,b,c\n1,0,1\n0,{gap},1\n")

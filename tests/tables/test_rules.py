@@ -224,3 +224,17 @@ def test_text_over_numbers_is_always_understood(tmp_path_factory, names, rows, l
     assert table.names == (tuple(names) if header else None)
     assert table.labels == (tuple(f"s{i}" for i in range(len(rows))) if labelled else None)
     np.testing.assert_array_equal(table.values, rows)
+
+
+@pytest.mark.parametrize("code", ["-9", "-99", "-999"])
+def test_codes_of_missing_values_are_pointed_out(table, code):
+    (line,) = advice(table(f"a,b\n5,0.5\n{code},2\n3,\n{code},1\n3,4\n"))
+    assert line.startswith(f"column 'a': {code} is the only negative number")
+    assert "leave these cells empty" in line
+    (line,) = advice(table(f"a,b\n5,{code}\n{code},2\n3,\n{code},{code}\n3,4\n"))
+    assert line.startswith(f"column 'a' and 1 more: {code} is")
+
+
+@pytest.mark.parametrize("column", ["5,-9,3,7,7", "5,-9,-9,-1,7", "5,-8,-8,3,7", "0,1,1,0,0"])
+def test_other_negative_numbers_are_numbers(table, column):
+    assert advice(table("a,b\n" + "".join(f"{x},1\n" for x in column.split(",")))) == []

@@ -99,6 +99,35 @@ def test_columns_are_kept_by_name_or_place(table):
 
 
 @pytest.mark.parametrize(
+    ("text", "name", "names"),
+    [
+        ('"a" "b"\n"r1" 1.5 2\n"r 2" 3 4\n', "t.txt", ("a", "b")),  # as R's write.table
+        ("  a    b\n  1.5  2 \n  3  4  \n", "t.txt", ("a", "b")),
+        ("a,b\n1.5,2\n3,4\n", "t.txt", ("a", "b")),
+        ("a b\n1.5\n3\n", "t.txt", ("a b",)),  # a name with a blank
+        ("a b,c\n1.5,2\n3,4\n", "t.txt", ("a b", "c")),
+        ("a b\n1.5\n3\n", "t.csv", ("a b",)),
+    ],
+)
+def test_blanks_may_separate_the_fields_of_plain_text(table, text, name, names):
+    t = table(text, name)
+    assert t.names == names
+    np.testing.assert_array_equal(t.values[:, 0], [1.5, 3])
+    if names == ("a", "b"):
+        np.testing.assert_array_equal(t.values[:, 1], [2, 4])
+
+
+@pytest.mark.parametrize(
+    ("encoding", "remark"), [("cp1252", "Windows-1252"), ("utf-8", None), ("utf-16", None)]
+)
+def test_text_of_other_encodings_is_read(table, encoding, remark):
+    t = table("größe;straße\n1,5;süd\n2;nord – ost\n".encode(encoding))
+    assert t.names == ("größe", "straße")
+    assert t.words == (None, ("nord – ost", "süd"))
+    assert [remark in text for text in t.remarks] == ([True] if remark else [])
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("", "empty"),
@@ -111,7 +140,8 @@ def test_columns_are_kept_by_name_or_place(table):
         ("a,a\n1,2\n", "two columns named 'a'"),
         ("a,b,c,d\n1,2\n", "4 names but 2 fields"),
         ('a,b\n"1,2\n', "not a readable table"),
-        (b"a,b\n\xff,1\n", "UTF-8"),
+        (b"a,b\n\x81,1\n", "UTF-8"),
+        (b"a,b\n\xff\x00,1\n", "UTF-8"),
         ("a," * 600_000 + "\n", "million"),
     ],
 )

@@ -5,14 +5,20 @@ Empirical Bayes: the differences between experts determine the amount of shrinka
 
 from __future__ import annotations
 
-from typing import Any
+import numpy as np
 
-from dynpart.arrays import log_gamma, namespace
+from dynpart.arrays import like, log_gamma, namespace
 from dynpart.families._base import Array
 from dynpart.families._moments import TINY
 
-WORTHS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0)
-"""Candidate numbers of rows of a variable's common variance in the variance of an expert."""
+WORTHS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0)
+"""Candidate numbers of rows of a variable's usual variance in the variance of an expert."""
+SCALES = (1.0, 0.5, 0.25, 0.1, 0.03, 0.01)
+"""Candidate usual variances of a variable, relative to the variance within all its experts."""
+OTHERS = 4.0
+"""Weight of an average variable in the choice for a variable."""
+MOST_EVIDENCE = 20.0
+"""Maximum evidence of one variable against a candidate in that average, in nats."""
 FEWEST = 1.0
 """Minimum degrees of freedom with which variances are known."""
 
@@ -23,18 +29,19 @@ def shrunk_normals(
     """Shrunk means and variances, both of shape (n_experts, n_features).
 
     *Means.* The means of a variable's experts scatter around that of all rows, with a variance t
-    beyond what chance explains. With c the variance within experts, a row of the overall mean is
-    added c / t times: the mean of an expert with w rows is (T + a m) / (w + a), a = c / t, as in
-    the estimator of James and Stein.
+    beyond what chance explains. The mean of an expert with w rows and variance v is (T + a m) / (w
+    + a), with a = v / t rows of the overall mean m added, as in the estimator of James and Stein.
 
     *Variances.* The variance of an expert with w rows has w - 1 degrees of freedom. It is shrunk
-    towards the variance within all experts of the variable, which counts for b rows: the number
-    under which all variances together are likeliest, if they follow a scaled inverse chi-squared
-    distribution.
+    towards the usual variance of the variable, which counts for b rows. Both are those under which
+    the variances of the variable's experts are likeliest, if they follow a scaled inverse
+    chi-squared distribution. If a few experts are wide and the others narrow, the usual variance is
+    smaller than the variance c within all experts.
 
     *Prediction.* A normal density that stands in for the predictive one, which has heavier tails,
-    is (1 + 1 / (w + a)) nu / (nu - 2) times as wide, with nu = w - 1 + b, or the degrees of freedom
-    of all experts if these are fewer. So an expert without rows has the mean of all rows and
+    is (1 + 1 / (w + a)) nu / (nu - 2) times as wide as the shrunk variance, with nu = w - 1 + b, or
+    the degrees of freedom of all experts if these are fewer. If nu is so small that the variance
+    has no mean, c is used instead. So an expert without rows has the mean of all rows and
     variance c + t, and a single expert is equal to independent columns. Nothing depends on the unit
     of a variable.
 
@@ -62,11 +69,14 @@ def shrunk_normals(
     common = (free * seen).sum(axis=0) / xp.clip(all_free, TINY, None)
     common = xp.where(common > 0, common, total)
     common = xp.where(common > 0, common, 1.0)
-    added = _rows_of_the_mean(weight, average, overall, common)
+    usual, worth = _usual_variance(free, seen, common)
+    known = free + worth
+    nu = xp.clip(xp.minimum(known, all_free + 0 * free), 2 + FEWEST, None)
+    v = (free * seen + worth * usual) / known
+    share = xp.clip((known - 2) / FEWEST, 0.0, 1.0)
+    v = share * v + (1 - share) * common * (nu - 2) / nu
+    added = v / common * _rows_of_the_mean(weight, average, overall, common)
     mean = (heard_T[0] + added * overall) / xp.clip(heard_weight + added, TINY, None)
-    worth = max(WORTHS, key=lambda rows: _evidence(free, seen, common, rows))
-    nu = xp.clip(xp.minimum(free + worth, all_free + 0 * free), 2 + FEWEST, None)
-    v = (free * seen + worth * common) / (free + worth)
     unknown = 1 / xp.clip(weight + added, TINY, None)
     return mean, v * (1 + unknown) * nu / (nu - 2)
 
@@ -76,19 +86,38 @@ def _rows_of_the_mean(weight: Array, average: Array, overall: Array, common: Arr
     xp = namespace(weight)
     n_rows = xp.clip(weight.sum(axis=0), TINY, None)
     n_experts = (weight > 1).sum(axis=0)
-    between = (weight * (average - overall) ** 2).sum(axis=0)
+    apart_from_all = (average - overall) ** 2
+    between = (weight * apart_from_all).sum(axis=0)
     by_chance = common * xp.clip(n_experts - 1.0, 0.0, None)
     apart = xp.clip(n_rows - (weight * weight).sum(axis=0) / n_rows, TINY, None)
-    scatter = xp.clip(between - by_chance, 0.0, None) / apart
+    # If one expert has nearly all rows, both numbers are rounding errors; hence the bound.
+    scatter = xp.minimum(
+        xp.clip(between - by_chance, 0.0, None) / apart, xp.amax(apart_from_all, axis=0)
+    )
     # Experts that differ by chance alone have one mean: that of all rows.
     return common / xp.maximum(scatter, common / n_rows)
 
 
-def _evidence(free: Array, seen: Array, common: Array, rows: float) -> float:
-    """Log-likelihood of the experts' variances if the common one counts as `rows` rows."""
+def _usual_variance(free: Array, seen: Array, common: Array) -> tuple[Array, Array]:
+    """The likeliest usual variance of each variable, and its number of rows.
+
+    A few experts hardly determine both numbers, so the evidence of the other variables is added.
+    """
     xp = namespace(free)
-    ratio: Any = free * seen / (rows * common)
-    half = 0 * free + rows / 2
-    terms = log_gamma(free / 2 + half) - log_gamma(half) - (free / 2 + half) * xp.log1p(ratio)
-    # What depends on `rows` of (a v)^(a/2) / (a v + d s^2)^((a + d)/2) beyond the ratio.
-    return float((terms - free / 2 * xp.log(rows * common)).sum())
+    candidates, evidence = [], []
+    for rows in WORTHS:
+        half = 0 * free + rows / 2
+        chance = log_gamma(free / 2 + half) - log_gamma(half)
+        for scale in SCALES:
+            prior = rows * scale * common
+            # Logarithm of (b c)^(b/2) / (b c + d s^2)^((b + d)/2) and of the gamma functions.
+            terms = chance - (free / 2 + half) * xp.log1p(free * seen / prior)
+            candidates.append((rows, scale))
+            evidence.append((terms - free / 2 * xp.log(prior)).sum(axis=0))
+    told = xp.stack(evidence)
+    told = told - xp.amax(told, axis=0)
+    # Bounded, so that one variable does not decide for all.
+    others = xp.clip(told, -MOST_EVIDENCE, None).mean(axis=1)
+    best = xp.argmax(told + OTHERS * others[:, None], axis=0)
+    worth, scale = like(np.array(candidates), common)[best].T
+    return scale * common, worth

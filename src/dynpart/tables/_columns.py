@@ -20,6 +20,7 @@ EXACT_INTEGERS = 2**53
 LARGEST_INTEGER = 2**64
 
 _FEWEST_ROWS = 4
+_GAP_CODES = (-9, -99, -999, -9999, -99999)
 _ID = re.compile(r"(?i:(.*[\W_])?(id|ids|idx|index|nr|no|num|number|key|row|rowid))|.*[a-z]I[Dd]")
 
 
@@ -135,8 +136,8 @@ def advice(table: Table) -> list[str]:
     -------
     list of str
         About columns that number the rows (different integers with a constant step), that have the
-        name of an identifier and mostly different integers, or that hold integers too large for
-        exact arithmetic.
+        name of an identifier and mostly different integers, that hold -9, -99 or the like as their
+        only negative number, or that hold integers too large for exact arithmetic.
     """
     if table.image_shape is not None:
         return []
@@ -153,6 +154,13 @@ def advice(table: Table) -> list[str]:
                 f"{called(column, table.names)} looks like a number of the row, yet is a variable"
                 + (remedy.format(name) if name else "")
             )
+    for code, columns in _codes_of_gaps(table).items():
+        which = called(columns[0], table.names)
+        more = f" and {len(columns) - 1:,} more" if len(columns) > 1 else ""
+        lines.append(
+            f"{which}{more}: {code:g} is the only negative number; if it stands for a missing "
+            "value, leave these cells empty"
+        )
     for column in _beyond_exact(table.values):
         lines.append(
             f"{called(column, table.names)} holds integers beyond 2^53, of which floating-point "
@@ -181,6 +189,21 @@ def _counts_rows(values: NDArray[np.float64], name: str) -> bool:
     different = len(np.unique(values))
     apart = different == len(values) or tells_rows_apart(different, len(values))
     return apart and _ID.fullmatch(name) is not None
+
+
+def _codes_of_gaps(table: Table) -> dict[float, list[int]]:
+    """For -9, -99 and the like, the columns in which it is the only negative number, repeated."""
+    found: dict[float, list[int]] = {}
+    if table.values.dtype.kind not in "if":
+        return found
+    lowest = np.full(table.values.shape[1], np.inf)
+    for _, block in row_blocks(table.values):
+        lowest = np.fmin(lowest, np.fmin.reduce(block, axis=0))
+    for column in np.flatnonzero(np.isin(lowest, _GAP_CODES)).tolist():
+        values, code = table.values[:, column], float(lowest[column])
+        if (values < 0).sum() == (values == code).sum() > 1:
+            found.setdefault(code, []).append(column)
+    return found
 
 
 def _beyond_exact(values: NDArray[Any]) -> list[int]:

@@ -145,6 +145,7 @@ def _read(path: Path, kind: str, options: _Options) -> Table:
         return read_text(
             path,
             delimiter="\t" if kind == ".tsv" else None,
+            blanks=kind == ".txt",
             choice=options.choice,
             header=options.header,
             roles=options.roles,

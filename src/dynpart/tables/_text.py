@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
@@ -42,35 +43,72 @@ ROWS_LOOKED_AT = 1000
 """Number of first rows that are searched for columns of text."""
 READINGS = 3
 """Maximum number of readings of a file; in the last one every column may hold text."""
+UNICODE, WINDOWS = "utf-8-sig", "cp1252"
+"""Encodings that are tried, in this order."""
 _GZIP_MAGIC = b"\x1f\x8b"
+_UTF_16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_CONTROLS = frozenset(map(chr, range(32))) - set("\t\r\n\f")
 
 
 def read_text(
     path: Path,
     *,
     delimiter: str | None = None,
+    blanks: bool = False,
     choice: Choice,
     header: bool | None = None,
     roles: Roles,
 ) -> Table:
     """Read a table of text; names and labels are detected unless the user has set them.
 
-    The separator (comma, semicolon or tab) follows from the first line.
+    The separator (comma, semicolon or tab) follows from the first line. With `blanks`, it is a
+    blank if the first two lines have blanks and none of these. Text that is not Unicode is read as
+    Windows-1252.
     """
 
-    def once(texts: set[int] | None) -> Table:
-        with _opened(path) as stream:
-            lines = _Lines(path, stream)
-            begin = lines.up_to_content()
-            divider = delimiter or max(",;\t", key=begin[-1].count if begin else "".count)
-            reader = csv.reader(chain(begin, lines), delimiter=divider, strict=True)
-            layout = Reading(path, Fields(decimal_comma=divider == ";"), roles, texts)
-            return layout.table(_records(reader, lines), choice, header)
+    def read(encoding: str) -> Table:
+        def once(texts: set[int] | None) -> Table:
+            with _opened(path, encoding) as stream:
+                lines = _Lines(path, stream, only_text=encoding != UNICODE)
+                reader, divider = _divided(lines, delimiter, blanks=blanks)
+                layout = Reading(path, Fields(decimal_comma=divider == ";"), roles, texts)
+                return layout.table(_records(reader, lines), choice, header)
+
+        try:
+            return read_again(once)
+        except csv.Error as error:
+            raise TableError(f"{path} is not a readable table of text: {error}") from error
 
     try:
-        return read_again(once)
-    except csv.Error as error:
-        raise TableError(f"{path} is not a readable table of text: {error}") from error
+        return read(UNICODE)
+    except UnicodeDecodeError as error:
+        try:
+            table = read(WINDOWS)
+        except UnicodeError:
+            raise _not_unicode(path, error) from error
+        remark = "its text is not UTF-8 and is read as Windows-1252"
+        return replace(table, remarks=(remark, *table.remarks))
+
+
+def _divided(lines: _Lines, delimiter: str | None, *, blanks: bool) -> tuple[Any, str]:
+    """A reader of fields, and what separates them."""
+    begin = lines.up_to_content()
+    divider = delimiter or max(",;\t", key=begin[-1].count if begin else "".count)
+    if blanks and begin and divider not in begin[-1]:
+        begin += lines.up_to_content()
+        if all(_has_blanks(line) for line in begin if line.strip()):
+            plain = (line.rstrip(" \r\n") + "\n" for line in chain(begin, lines))
+            return csv.reader(plain, delimiter=" ", skipinitialspace=True, strict=True), " "
+    return csv.reader(chain(begin, lines), delimiter=divider, strict=True), divider
+
+
+def _has_blanks(line: str) -> bool:
+    """Whether fields of the line can only be separated by blanks."""
+    return " " in line.strip() and not set(line.strip()) & set(",;\t")
+
+
+def _not_unicode(path: Path, error: UnicodeDecodeError) -> TableError:
+    return TableError(f"{path} is not UTF-8 text: {error}")
 
 
 def read_again(once: Callable[[set[int] | None], Table]) -> Table:
@@ -92,25 +130,27 @@ def read_again(once: Callable[[set[int] | None], Table]) -> Table:
 
 def text_lines(path: Path) -> Iterator[tuple[int, str]]:
     """Lines of a text file, plain or gzipped, with their numbers from 1; long lines are errors."""
-    with _opened(path) as stream:
-        yield from enumerate(_Lines(path, stream), start=1)
+    try:
+        with _opened(path) as stream:
+            yield from enumerate(_Lines(path, stream), start=1)
+    except UnicodeDecodeError as error:
+        raise _not_unicode(path, error) from error
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[TextIO]:
-    """The file as text, unpacked if it is gzipped; TableError if it is not text."""
+def _opened(path: Path, encoding: str = UNICODE) -> Iterator[TextIO]:
+    """The file as text, unpacked if it is gzipped; UTF-16 if its first bytes are a mark of it."""
     with path.open("rb") as file:
-        zipped = file.read(2) == _GZIP_MAGIC
+        start = file.read(2)
     try:
-        if not zipped:
-            with path.open(encoding="utf-8-sig", newline="") as stream:
+        if start != _GZIP_MAGIC:
+            encoding = "utf-16" if start in _UTF_16_MARKS else encoding
+            with path.open(encoding=encoding, newline="") as stream:
                 yield stream
             return
         with gzip.open(path, "rb") as packed:
             capped = io.BufferedReader(_Capped(path, packed))
-            yield io.TextIOWrapper(capped, encoding="utf-8-sig", newline="")
-    except UnicodeDecodeError as error:
-        raise TableError(f"{path} is not UTF-8 text: {error}") from error
+            yield io.TextIOWrapper(capped, encoding=encoding, newline="")
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise TableError(f"{path} is truncated or damaged: {error}") from error
 
@@ -134,10 +174,14 @@ class _Capped(io.RawIOBase):
 
 
 class _Lines:
-    """Lines of a file; records whether a line needs the slower parser. Long lines are errors."""
+    """Lines of a file; records whether a line needs the slower parser. Long lines are errors.
 
-    def __init__(self, path: Path, stream: TextIO) -> None:
-        self.path, self.stream = path, stream
+    With `only_text`, control characters are a UnicodeError, since every byte has a character in
+    some encodings.
+    """
+
+    def __init__(self, path: Path, stream: TextIO, *, only_text: bool = False) -> None:
+        self.path, self.stream, self.only_text = path, stream, only_text
         self.odd = True
 
     def up_to_content(self) -> list[str]:
@@ -146,10 +190,15 @@ class _Lines:
         while line := self.stream.readline(MOST_FIRST_LINE):
             if len(line) >= MOST_FIRST_LINE:
                 raise TableError(f"{self.path} has a first line of more than a million characters")
+            self._check(line)
             found.append(line)
             if line.strip():
                 break
         return found
+
+    def _check(self, line: str) -> None:
+        if self.only_text and not _CONTROLS.isdisjoint(line):
+            raise UnicodeError("control characters")
 
     def __iter__(self) -> _Lines:
         return self
@@ -160,6 +209,7 @@ class _Lines:
             raise StopIteration
         if len(line) >= MOST_LINE:
             raise TableError(f"{self.path} has a line of more than {MOST_LINE:,} characters")
+        self._check(line)
         # Python reads 1_0 and digits of other scripts as numbers: check each field of such lines.
         self.odd = self.odd or "_" in line or not line.isascii()
         return line
