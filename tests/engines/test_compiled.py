@@ -99,7 +99,7 @@ def run(program, package, **environment):
     return done.stdout, done.stderr
 
 
-@pytest.mark.parametrize("folder", [None, "/dev/null/cache"])
+@pytest.mark.parametrize("folder", [None, pytest.param("/dev/null/cache", marks=pytest.mark.slow)])
 def test_without_a_cache_it_runs_and_says_once_what_that_costs(package, folder):
     out, err = run(SMALL, package, **({} if folder is None else {"NUMBA_CACHE_DIR": folder}))
     assert out == "imported\nhits 0\n"

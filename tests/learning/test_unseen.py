@@ -73,8 +73,15 @@ def test_experts_for_noise_in_a_tiny_table_are_warned_about(rate):
 
 @pytest.mark.parametrize(
     ("X", "n_experts"),
-    [(noise(1, 200, 30)[0], 12), (np.random.default_rng(1).normal(size=(400, 40)), 20)],
-    ids=["bernoulli", "gaussian"],
+    [
+        pytest.param(noise(1, 200, 30)[0], 12, id="bernoulli"),
+        pytest.param(
+            np.random.default_rng(1).normal(size=(400, 40)),
+            20,
+            id="gaussian",
+            marks=pytest.mark.slow,
+        ),
+    ],
 )
 def test_many_experts_for_noise_are_warned_about(X, n_experts):
     assert any("unseen rows" in text for text in warnings_of(X, n_experts))
