@@ -26,7 +26,7 @@ print(f"{codes.sum(axis=1).mean():.1f} active experts, {wrong:.1%} of the pixels
 # %%
 # What they look like
 # -------------------
-# Top: the opinions (dark is 1). Bottom: the levels of expertise.
+# Left: the opinions (dark is 1). Right: the levels of expertise.
 
 experts = plot_experts(model, image_shape=digits.image_shape)
 

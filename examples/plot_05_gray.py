@@ -1,5 +1,5 @@
 """
-Grey images: patches of a photograph
+Gray images: patches of a photograph
 ====================================
 
 Real values have Gaussian experts. Here they describe patches of a photograph from scikit-learn:

@@ -6,13 +6,15 @@ set, as it is in continuous integration.
 
 import os
 import shutil
+import warnings
+from contextlib import nullcontext
 from importlib.util import find_spec
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
-from dynpart import DynamicPartitionModel
+from dynpart import DynamicPartitionModel, fitting
 from dynpart.datasets import make_pairs
 from tests.effort import ALL, QUICK
 
@@ -43,12 +45,28 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
 def pytest_sessionstart(session):
-    """Let two workers start with different kernels, so that they do not compile the same ones."""
-    first = {"gw0": make_pairs(4), "gw1": make_pairs(4) + 0.5}.get(
-        os.environ.get("PYTEST_XDIST_WORKER", "")
-    )
-    if first is not None:
-        DynamicPartitionModel(4, max_iter=8, random_state=0).fit(first).transform(first)
+    """Let the first two workers compile the largest kernels, each of them different ones.
+
+    Workers use all cores, so that no process of its own compiles for a fit.
+    """
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+    if not worker:
+        return
+    fitting.expecting = lambda kernels: nullcontext()
+    X = make_pairs(4)
+    if worker == "gw0":
+        first_fit(X)  # compiles kernels of the prior over codes, too
+        first_fit(X, n_experts=2, autoregressive="all")
+    if worker == "gw1":
+        first_fit(X + 0.5, prior=None)
+        first_fit(X + 0.5, prior=None, amplitude="gain")
+
+
+def first_fit(X, *, n_experts=4, **settings):
+    model = DynamicPartitionModel(n_experts, max_iter=8, random_state=0, **settings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X).transform(X)
 
 
 @pytest.hookimpl(tryfirst=True)

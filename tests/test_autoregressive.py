@@ -160,7 +160,7 @@ def test_images_look_at_pixels_nearby():
     assert not weights[7, 4:6].any()
 
 
-@pytest.mark.parametrize("engine", ["reference", "torch"])
+@pytest.mark.parametrize("engine", [pytest.param("reference", marks=pytest.mark.slow), "torch"])
 def test_engines_learn_the_same(engine, fitted):
     if engine == "torch":
         pytest.importorskip("torch")

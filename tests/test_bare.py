@@ -15,6 +15,7 @@ from sklearn.utils import check_array, check_random_state
 import dynpart
 from dynpart import DynamicPartitionModel, load
 from dynpart.bare import BareModel, load_bare
+from dynpart.cli import app
 from dynpart.datasets import make_pairs, write_zoo
 from dynpart.validation import DTYPES, checked_array, random_generator
 from tests.effort import examples
@@ -48,7 +49,10 @@ def folder(tmp_path_factory):
     rows = [line.split(",")[1:-2] for line in (folder / "zoo.csv").read_text().splitlines()]
     rows[1][0] = ""
     (folder / "bits.csv").write_text("\n".join(map(",".join, rows)) + "\n")
-    imported(folder, FITS + COMMANDS)  # compiles what is not compiled yet
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for command in FITS + COMMANDS:  # compiles what is not compiled yet
+            app(command.split(), standalone_mode=False)
     return folder
 
 

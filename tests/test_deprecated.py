@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import dynpart.baselines
 import dynpart.learning
 import dynpart.streaming
 from dynpart import DynamicPartitionModel
@@ -65,9 +66,10 @@ def test_a_replaced_field_may_have_its_earlier_name():
         (dynpart.learning, "Contender", "Trial"),
         (dynpart.learning, "Journal", "RunLog"),
         (dynpart.streaming, "Runner", "Candidate"),
+        (dynpart.baselines, "believed_right", "owner_agreement"),
     ],
 )
-def test_earlier_names_of_classes_work_and_warn(module, earlier, name):
+def test_earlier_names_of_members_work_and_warn(module, earlier, name):
     with pytest.warns(FutureWarning, match=f"{earlier} is called {name} now"):
         assert getattr(module, earlier) is getattr(module, name)
     with pytest.raises(AttributeError, match="no attribute 'Nobody'"):

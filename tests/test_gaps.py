@@ -26,7 +26,9 @@ def with_gaps(X, share, seed=0):
     return np.where(hidden, np.nan, X), hidden
 
 
-@pytest.mark.parametrize("engine", ["reference", "cpu", "torch"])
+@pytest.mark.parametrize(
+    "engine", [pytest.param("reference", marks=pytest.mark.slow), "cpu", "torch"]
+)
 def test_observed_values_stay_and_hidden_ones_are_recovered(bars, model, engine):
     if engine == "torch":
         pytest.importorskip("torch")

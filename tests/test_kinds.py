@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dynpart import DynamicPartitionModel
 from dynpart.coding import Coded, coded
 from dynpart.containers import built
-from dynpart.kinds import Survey, said_of_columns, tells_rows_apart, text_problem
+from dynpart.kinds import Survey, column_settings, tells_rows_apart, text_problem
 from dynpart.levels import encoded
 from dynpart.schema import Schema
 from tests.effort import examples
@@ -157,12 +157,12 @@ def test_what_cannot_be_is_refused_with_its_place(columns, words):
 
 def test_names_and_places_mean_the_same():
     names = ["a", "b", "c"]
-    by_name = said_of_columns({"c": "count"}, 3, names)
-    assert by_name == said_of_columns({2: "count"}, 3, names) == {2: "count"}
-    assert by_name == said_of_columns({-1: "count"}, 3, None)
-    assert by_name == said_of_columns([None, None, "count"], 3, names)
+    by_name = column_settings({"c": "count"}, 3, names)
+    assert by_name == column_settings({2: "count"}, 3, names) == {2: "count"}
+    assert by_name == column_settings({-1: "count"}, 3, None)
+    assert by_name == column_settings([None, None, "count"], 3, names)
     with pytest.raises(ValueError, match="no names of columns: use indices from 0 to 2"):
-        said_of_columns({"c": "count"}, 3, None)
+        column_settings({"c": "count"}, 3, None)
 
 
 def test_levels_of_later_blocks_join_those_of_the_first():

@@ -94,9 +94,9 @@ def beside_columns(
         here = experts.like(taken.values)
         its = like(active, taken.values)
         explained = _total(log_likelihood(taken, its, here), weight)
-    told = _total(prior.log_prob(active), weight)
+    by_codes = _total(prior.log_prob(active), weight)
     return Baseline(
-        float((explained + told) / summary.n_rows),
+        float((explained + by_codes) / summary.n_rows),
         float(columns.log_likelihood / columns.n_rows),
         max(1, round(summary.n_rows)),
     )

@@ -33,7 +33,7 @@ from numba.core.typed_passes import NativeLowering
 from numba.core.types import unliteral
 
 from dynpart.ahead import Kernel, compiled_elsewhere
-from dynpart.notices import tell
+from dynpart.notices import print_once
 
 COMPILING = "compiling kernels for this machine: once after an installation, 10 to 20 s"
 COSTS = (
@@ -297,7 +297,7 @@ class LenientCache(FunctionCache):
         """
         found = self._found(sig, target_context)
         if found is None:
-            tell(COMPILING)
+            print_once(COMPILING)
             if compiled_elsewhere(self._function.__module__, self._function.__name__, sig):
                 found = self._found(sig, target_context)
         return found

@@ -122,16 +122,16 @@ class Conditional:
         """The experts with the current numbers."""
         weights = self.weights.value * self.scale[:, None] / self.scale
         given = Autoregression(weights, self.centre)
-        return replace(self.before, eta=self._said(), autoregression=given)
+        return replace(self.before, eta=self._opinions(), autoregression=given)
 
-    def _said(self) -> Any:
+    def _opinions(self) -> Any:
         family = self.before.family
         if family.is_normal:
             return self.eta
         theta = self.before.natural[0][0]
-        said = self.slope.value * theta + self.bias.value + self.own.value
-        xp = namespace(said)
-        return family.constrain(xp.exp(-xp.logaddexp(-said, xp.zeros_like(said)))[None])
+        log_odds = self.slope.value * theta + self.bias.value + self.own.value
+        xp = namespace(log_odds)
+        return family.constrain(xp.exp(-xp.logaddexp(-log_odds, xp.zeros_like(log_odds)))[None])
 
     def follow(self, sums: AutoregressionSums, rate: float, n_rows: float) -> None:
         """One step along the gradient of a batch; penalties are divided by `n_rows`."""
@@ -154,9 +154,9 @@ class Conditional:
         sharp = sharpened(replace(now, autoregression=None), sharpness)
         sums = engine.responsibility_sums(left, sharp, codes)
         population = sums.statistics.sum(axis=1) / sums.weight.sum(axis=0)
-        told = sums.weight, sums.statistics
-        eta = family.update(*told, population, EPSILON)
-        self.eta, _ = family.shrunk(eta, *told, *told, population, EPSILON)
+        observed = sums.weight, sums.statistics
+        eta = family.update(*observed, population, EPSILON)
+        self.eta, _ = family.shrunk(eta, *observed, *observed, population, EPSILON)
 
 
 def condition(
@@ -209,7 +209,7 @@ def condition(
         codes = pursue(engine, rows, now, encoding.rule(shape, prior))
         prior = encoding.fitted_prior(codes, experts.n_experts)
         if report is not None:
-            report(_told(number, codes, prior))
+            report(_round_in_words(number, codes, prior))
         if number == ROUNDS:
             break
         for _ in range(n_passes):
@@ -227,7 +227,7 @@ def _falling(rate: float, n_steps: int) -> Iterator[float]:
     return (rate * (1 - step / n_steps) for step in range(n_steps))
 
 
-def _told(number: int, codes: Any, prior: CodePrior) -> str:
+def _round_in_words(number: int, codes: Any, prior: CodePrior) -> str:
     """A line about the codes of a round."""
     summary = codes.summary(prior.n_experts).to_numpy()
     log_prior = prior.log_prob(to_numpy(codes.active(prior.n_experts)))

@@ -93,16 +93,16 @@ class CountedModel(FittedModel):
     ) -> Data:
         """Open a single table: dense, or sparse of any size."""
         engine = self._engine(X)
-        told: dict[str, Any] = {"sample_weight": sample_weight, "unseen_columns": unseen_columns}
+        options: dict[str, Any] = {"sample_weight": sample_weight, "unseen_columns": unseen_columns}
         if is_sparse(X) and is_large(X):
             matrix = self._checked_sparse(X, reset=reset)
             if reset:
                 self._found_schema = self._judge_sparse(matrix)
-            return open_sparse(matrix, engine, self._names(), **told)
+            return open_sparse(matrix, engine, self._names(), **options)
         table = self._checked_table(X, engine, reset=reset)
-        return open_table(table, engine, self._names(), **told)
+        return open_table(table, engine, self._names(), **options)
 
-    def _say_little(self, data: Data) -> None:
+    def _warn_of_empty_rows(self, data: Data) -> None:
         """Warn of rows without observed values, and of weights that are close to 0."""
         if data.n_empty:
             warnings.warn(

@@ -122,7 +122,13 @@ class FittedModel(
         return twin
 
     def plainly(self, X: Any) -> tuple[Self, Any]:
-        """The model and a table converted by :meth:`on_numbers`; arrays are returned unchanged."""
+        """The model and a table converted by :meth:`on_numbers`; arrays are returned unchanged.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+            Rows with the columns of the training data.
+        """
         if self._found_schema is None or self._takes_numbers:
             return self, X
         return self.on_numbers(), self._numbers(X)
@@ -154,6 +160,7 @@ class FittedModel(
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features), or a source of rows
+            Rows with the columns of the training data.
 
         Returns
         -------
@@ -179,6 +186,7 @@ class FittedModel(
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features), or a source of rows
+            Rows with the columns of the training data.
 
         Returns
         -------
@@ -207,6 +215,7 @@ class FittedModel(
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features), or a source of rows
+            Rows with the columns of the training data.
         y : Ignored
         sample_weight : array-like of shape (n_rows,), default=None
             Weights of the rows; 3 is equivalent to three equal rows.
@@ -232,6 +241,7 @@ class FittedModel(
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features), or a source of rows
+            Rows with the columns of the training data.
 
         Returns
         -------
@@ -251,6 +261,7 @@ class FittedModel(
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features), or a source of rows
+            Rows with the columns of the training data.
 
         Returns
         -------
@@ -335,6 +346,7 @@ class FittedModel(
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features), or a source of rows
+            Rows with the columns of the training data.
         H : array-like of shape (n_rows, n_experts), default=None
             Codes; by default those of :meth:`transform`.
 
@@ -374,6 +386,7 @@ class FittedModel(
         Parameters
         ----------
         H : array-like of shape (n_rows, n_experts)
+            Binary codes, as `transform` returns them.
 
         Returns
         -------
@@ -389,7 +402,9 @@ class FittedModel(
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features), or a source of rows
+            Rows with the columns of the training data.
         H : array-like of shape (n_rows, n_experts)
+            Binary codes, as `transform` returns them.
 
         Returns
         -------
@@ -411,6 +426,7 @@ class FittedModel(
         Parameters
         ----------
         H : array-like of shape (n_rows, n_experts)
+            Binary codes, as `transform` returns them.
 
         Returns
         -------
@@ -434,6 +450,7 @@ class FittedModel(
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features), or a source of rows
+            Rows with the columns of the training data.
 
         Returns
         -------
@@ -464,7 +481,9 @@ class FittedModel(
         Parameters
         ----------
         n_samples : int, default=1
+            Number of rows to draw.
         random_state : int, RandomState instance or None, default=None
+            Seed or generator of the random numbers; None draws a different seed in every call.
 
         Returns
         -------
@@ -501,6 +520,7 @@ class FittedModel(
         Parameters
         ----------
         path : path-like
+            File to write, by convention with the extension `.dynpart`.
         overwrite : bool, default=True
             Whether an existing file may be replaced.
         """

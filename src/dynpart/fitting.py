@@ -251,7 +251,7 @@ class LearningModel(CountedModel):
     ) -> None:
         """Learn experts from opened rows of a family."""
         moments = with_levels(data.engine, rows, family, data.moments)
-        self._say_little(data)
+        self._warn_of_empty_rows(data)
         task = Task(
             data.engine,
             rows,
@@ -430,7 +430,7 @@ class LearningModel(CountedModel):
         family = self.family_.for_learning().like(moments.mean)
         rows = data.encoded(family)
         moments = with_levels(data.engine, rows, family, moments)
-        self._say_little(data)
+        self._warn_of_empty_rows(data)
         plan = self._plan()
         if self.expert_update == "newton":
             raise ValueError(

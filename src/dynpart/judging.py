@@ -56,6 +56,7 @@ class JudgesTables:
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_rows, n_features)
+            A table; nothing is learnt from it.
 
         Returns
         -------
@@ -113,14 +114,14 @@ class JudgesTables:
 
     def _tensor_as_numbers(self, X: Any, *, reset: bool) -> Any:
         """The same for a tensor, which stays on its device."""
-        if self._said() is None and (reset or self._found_schema is None):
+        if self._column_settings() is None and (reset or self._found_schema is None):
             self._found_schema = None
             return X
         return like(self._as_numbers(Coded.of_numbers(to_numpy(X)), reset=reset), X)
 
     def _survey_blocks(self, X: Any) -> Schema | None:
         """The schema of a source, from one pass over its blocks."""
-        if is_dask_array(X) and self._said() is None:
+        if is_dask_array(X) and self._column_settings() is None:
             return None  # arrays of numbers without settings
         if not is_dask_array(X) and not isinstance(X, str) and hasattr(X, "__iter__"):
             readable_again(X)
@@ -128,7 +129,7 @@ class JudgesTables:
         def tables() -> Any:
             for block in blocks_of(X):
                 table = coded(block)
-                if table is None and self._said() is None:
+                if table is None and self._column_settings() is None:
                     return  # arrays of numbers without settings
                 yield Coded.of_numbers(np.asarray(to_numpy(block))) if table is None else table
 
@@ -136,7 +137,7 @@ class JudgesTables:
 
     def _judge_sparse(self, matrix: Any) -> Schema | None:
         """The schema of a large sparse matrix, without a dense copy."""
-        if self._said() is None:
+        if self._column_settings() is None:
             return None
         schema = self._judge(map(Coded.of_numbers, SparseBlocks(matrix)))
         if schema is not None and schema.levels is not None:
@@ -150,7 +151,7 @@ class JudgesTables:
         """The encoder of blocks; None for blocks of numbers."""
         return None if self._found_schema is None else Encoder(self._found_schema, self.unknown)
 
-    def _said(self) -> Any:
+    def _column_settings(self) -> Any:
         """The user's settings for the columns; None if there are none."""
         if self.family == "auto":
             return self.columns
@@ -164,17 +165,19 @@ class JudgesTables:
 
     def _judge(self, tables: Any, name: str = "X") -> Schema | None:
         """The schema; None for arrays of numbers, whose family follows from their moments."""
-        said = self._said()
+        settings = self._column_settings()
         family_kind = "" if self.family == "auto" else family_class(self.family).kind
         in_columns = False
         survey: Survey | None = None
         for index, table in enumerate(tables):
             named = table.names is not None or table.container is not None or any(table.words)
             in_columns |= named
-            if not named and said is None:
+            if not named and settings is None:
                 return None
             if survey is None:
-                survey = Survey(family_kind if said is None and family_kind in KINDS else said)
+                survey = Survey(
+                    family_kind if settings is None and family_kind in KINDS else settings
+                )
             survey.look(table, name.format(index))
         if survey is None:
             return None

@@ -15,7 +15,7 @@ from dynpart.coding import Coded, in_order, level_name
 from dynpart.levels import GIVE_NUMBERS, boolean_words, listed, short
 from dynpart.schema import KINDS, MOST_LEVELS, Range, Schema
 
-Said = Mapping[int, "str | tuple[str, ...]"]
+ColumnSettings = Mapping[int, "str | tuple[str, ...]"]
 """The user's settings by index of the column: a kind, or the levels of a categorical column."""
 
 FEW_NUMBERS = 10
@@ -26,7 +26,7 @@ ROWS_OF_TWO = 20
 """Two different integers in at least this many rows are two levels, such as 1 and 2."""
 
 
-def said_of_columns(columns: Any, n_features: int, names: Sequence[str] | None) -> Said:
+def column_settings(columns: Any, n_features: int, names: Sequence[str] | None) -> ColumnSettings:
     """The parameter `columns`, by the indices of columns.
 
     Parameters
@@ -48,8 +48,8 @@ def said_of_columns(columns: Any, n_features: int, names: Sequence[str] | None) 
 
     Examples
     --------
-    >>> from dynpart.kinds import said_of_columns
-    >>> said_of_columns({"legs": "categorical"}, 2, ["hair", "legs"])
+    >>> from dynpart.kinds import column_settings
+    >>> column_settings({"legs": "categorical"}, 2, ["hair", "legs"])
     {1: 'categorical'}
     """
     if columns is None:
@@ -57,13 +57,13 @@ def said_of_columns(columns: Any, n_features: int, names: Sequence[str] | None) 
     if isinstance(columns, str):
         return {d: _kind(columns, d, names) for d in range(n_features)}
     if isinstance(columns, Mapping):
-        said = {}
+        settings = {}
         for key, value in columns.items():
             d = _place(key, n_features, names)
-            if d in said:
+            if d in settings:
                 raise ValueError(f"columns names {column_words(d, names)} twice")
-            said[d] = _kind(value, d, names)
-        return said
+            settings[d] = _kind(value, d, names)
+        return settings
     listed = list(columns)
     if len(listed) != n_features:
         raise ValueError(
@@ -118,7 +118,7 @@ class Survey:
     Parameters
     ----------
     columns : None, str, mapping or sequence
-        The user's settings; see :func:`said_of_columns`.
+        The user's settings; see :func:`column_settings`.
 
     Examples
     --------
@@ -132,7 +132,7 @@ class Survey:
 
     def __init__(self, columns: Any = None) -> None:
         self.columns = columns
-        self.said: Said = {}
+        self.settings: ColumnSettings = {}
         self.names: tuple[str, ...] | None = None
         self.container: str | None = None
         self.dtypes: list[str] = []
@@ -151,7 +151,7 @@ class Survey:
         n_features = table.shape[1]
         if not self.dtypes:
             self.names, self.container = table.names, table.container
-            self.said = said_of_columns(self.columns, n_features, self.names)
+            self.settings = column_settings(self.columns, n_features, self.names)
             self.dtypes, self.texts = list(table.dtypes), [None] * n_features
             self.zero_one = np.ones(n_features, dtype=bool)
             self.two = {d: set() for d in range(n_features)}
@@ -165,9 +165,9 @@ class Survey:
                 self._count_words(d, words, table)
             elif self.texts[d] is None and is_observed(table.values[:, d]).any():
                 self.dtypes[d] = _wider(self.dtypes[d], table.dtypes[d])
-            said = self.said.get(d)
-            if said is not None:
-                self._check_said(said, d, table, name)
+            setting = self.settings.get(d)
+            if setting is not None:
+                self._check_setting(setting, d, table, name)
 
     def _count_numbers(self, values: NDArray[Any]) -> None:
         """Update the ranges of numbers and the columns with at most two different numbers."""
@@ -196,32 +196,32 @@ class Survey:
             counts[word] += n
         self.texts[d], self.dtypes[d] = counts, table.dtypes[d]
 
-    def _check_said(self, said: Any, d: int, table: Coded, name: str) -> None:
+    def _check_setting(self, setting: Any, d: int, table: Coded, name: str) -> None:
         """Reject values that contradict the user's settings; collect levels that are numbers."""
         values, words = table.values[:, d], table.words[d]
-        if isinstance(said, tuple) or said == "categorical":
+        if isinstance(setting, tuple) or setting == "categorical":
             if words is None:
                 self.numbers.setdefault(d, set()).update(np.unique(values[is_observed(values)]))
             return
         if words is not None:
-            if said == "binary":
+            if setting == "binary":
                 return
             row = int(np.flatnonzero(is_observed(values))[0]) if is_observed(values).any() else 0
             word = words[int(values[row])] if is_observed(values).any() else ""
             raise ValueError(
                 f"{name} holds {word!r} in {place(row, d, table.names)}, a text, but columns sets "
-                f"the column to {said}: {GIVE_NUMBERS}"
+                f"the column to {setting}: {GIVE_NUMBERS}"
             )
-        if said == "real":
+        if setting == "real":
             return
-        allowed = (values == 0) | (values == 1) if said == "binary" else _are_counts(values)
+        allowed = (values == 0) | (values == 1) if setting == "binary" else _are_counts(values)
         wrong = first_true((~allowed & is_observed(values))[:, None])
         if wrong is not None:
-            needs = "0 or 1" if said == "binary" else "whole numbers from 0"
+            needs = "0 or 1" if setting == "binary" else "whole numbers from 0"
             raise ValueError(
                 f"{name} holds {level_name(values[wrong[0]])} in "
-                f"{place(wrong[0], d, table.names)}, but columns sets it to {said}, and "
-                f"{said} columns hold {needs}: correct the value, or use 'real' or 'categorical'"
+                f"{place(wrong[0], d, table.names)}, but columns sets it to {setting}, and "
+                f"{setting} columns hold {needs}: correct the value, or use 'real' or 'categorical'"
             )
 
     def schema(self, *, codes: bool = True) -> Schema:
@@ -260,26 +260,26 @@ class Survey:
         return Range(low, high, bool(self.whole[d])) if finite else None
 
     def _judged(self, d: int, codes: bool) -> tuple[str, tuple[str, ...] | None]:
-        said, texts, dtype = self.said.get(d), self.texts[d], self.dtypes[d]
-        if isinstance(said, tuple):
-            return "categorical", said
+        setting, texts, dtype = self.settings.get(d), self.texts[d], self.dtypes[d]
+        if isinstance(setting, tuple):
+            return "categorical", setting
         if texts is None:
-            if said == "categorical":
+            if setting == "categorical":
                 names = [level_name(number) for number in sorted(self.numbers.get(d, ()))]
-                return said, self._checked_levels(d, names)
-            if said is None and codes and self._is_coded(d):
+                return setting, self._checked_levels(d, names)
+            if setting is None and codes and self._is_coded(d):
                 return "categorical", tuple(level_name(number) for number in sorted(self.two[d]))
-            return said or ("binary" if self.zero_one[d] else "real"), None
+            return setting or ("binary" if self.zero_one[d] else "real"), None
         words = self._in_order(d, texts)
         flags = boolean_words(words) if dtype == "text" else None
-        if said == "binary" and flags is None and len(words) != 2:
+        if setting == "binary" and flags is None and len(words) != 2:
             raise ValueError(
                 f"columns sets {self._called(d)} to binary, but it holds {len(words)} "
                 f"different texts, {listed(words)}: use 'categorical'"
             )
-        if said == "binary" or (said is None and flags is not None):
+        if setting == "binary" or (setting is None and flags is not None):
             return "binary", flags or tuple(words)
-        if said is None and dtype == "text":
+        if setting is None and dtype == "text":
             check_text(texts, self._called(d), d if self.names is None else self.names[d])
         return "categorical", self._checked_levels(d, words)
 

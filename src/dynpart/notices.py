@@ -6,29 +6,29 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_told: set[str] = set()
-_listening = False
+_printed: set[str] = set()
+_enabled = False
 
 
-def listen(wanted: bool = True) -> None:
+def enable_messages(wanted: bool = True) -> None:
     """Turn messages about long steps on or off."""
-    global _listening
-    _listening = wanted
+    global _enabled
+    _enabled = wanted
 
 
 @contextmanager
-def heard(wanted: bool = True) -> Iterator[None]:
+def messages_enabled(wanted: bool = True) -> Iterator[None]:
     """Turn messages about long steps on within the context, if `wanted` or already on."""
-    before = _listening
-    listen(wanted or before)
+    before = _enabled
+    enable_messages(wanted or before)
     try:
         yield
     finally:
-        listen(before)
+        enable_messages(before)
 
 
-def tell(text: str) -> None:
+def print_once(text: str) -> None:
     """Print a message once per process, if messages are on."""
-    if _listening and text not in _told:
-        _told.add(text)
+    if _enabled and text not in _printed:
+        _printed.add(text)
         print(text, file=sys.stderr, flush=True)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from dynpart.learning import IterationRecord
-from dynpart.notices import heard
+from dynpart.notices import messages_enabled
 
 
 @contextmanager
@@ -19,10 +19,10 @@ def fit_progress(
     if not verbose:
         yield None
     elif verbose > 1:
-        with heard():
+        with messages_enabled():
             yield lambda record: print(describe(record), file=sys.stderr)
     else:
-        with _bar("Learning", n_iter * n_init) as advance, heard():
+        with _bar("Learning", n_iter * n_init) as advance, messages_enabled():
             yield lambda record: advance(1, _short(record))
 
 
@@ -32,7 +32,7 @@ def rows_progress(verbose: int, n_rows: int) -> Iterator[Callable[[int], None] |
     if not verbose:
         yield None
     else:
-        with _bar("Encoding", n_rows) as advance, heard():
+        with _bar("Encoding", n_rows) as advance, messages_enabled():
             yield lambda n: advance(n, "")
 
 

@@ -125,7 +125,13 @@ class Schema:
         return len(self.kinds)
 
     def label(self, d: int) -> str:
-        """The label of variable d: its name, or one made from its index."""
+        """The label of a variable: its name, or one made from its index.
+
+        Parameters
+        ----------
+        d : int
+            Index of the variable.
+        """
         if self.names is not None:
             return self.names[d]
         if self.image_shape is not None:
@@ -137,7 +143,13 @@ class Schema:
         return [self.label(d) for d in range(len(self))]
 
     def levels_of(self, d: int) -> tuple[str, ...] | None:
-        """Names of the levels of variable d; None if its values are numbers."""
+        """Names of the levels of a variable; None if its values are numbers.
+
+        Parameters
+        ----------
+        d : int
+            Index of the variable.
+        """
         return None if self.levels is None else self.levels[d]
 
     @property
@@ -155,6 +167,7 @@ class Schema:
         Parameters
         ----------
         d : int
+            Index of the variable.
         value : float
             A number, or the index of a level of a categorical variable; NaN for missing values.
         """

@@ -63,7 +63,9 @@ def cut(X: NDArray, n_rows: int) -> list[NDArray]:
     Parameters
     ----------
     X : ndarray of shape (n_total, n_features)
+        Array to cut.
     n_rows : int
+        Rows per view; the last view may have fewer.
 
     Returns
     -------

@@ -65,12 +65,24 @@ class Stability:
         return np.array(self.found) / self.n_bootstraps
 
     def mark(self, expert: int) -> str:
-        """The mark of an expert: "steady", "shaky" or "by chance"; :data:`LEGEND` explains it."""
+        """The mark of an expert: "steady", "shaky" or "by chance"; :data:`LEGEND` explains it.
+
+        Parameters
+        ----------
+        expert : int
+            Number of the expert.
+        """
         share = self.found[expert] / self.n_bootstraps
         return "steady" if share >= STEADY else "shaky" if share >= SHAKY else "by chance"
 
     def words(self, expert: int) -> str:
-        """The stability of an expert in words: "steady, found again in 19 of 20 samples"."""
+        """The stability of an expert in words: "steady, found again in 19 of 20 samples".
+
+        Parameters
+        ----------
+        expert : int
+            Number of the expert.
+        """
         parts = [
             f"{self.mark(expert)}, found again in {self.found[expert]} of {self.n_bootstraps} "
             "samples"
@@ -138,7 +150,9 @@ class JudgesStability:
         X : array-like of shape (n_rows, n_features)
             The training rows, as a table in memory.
         n_bootstraps : int, default=20
+            Number of bootstrap samples, each of which is fitted.
         random_state : int, RandomState instance or None, default=None
+            Seed or generator of the random numbers; None draws a different seed in every call.
         sample_weight : array-like of shape (n_rows,), default=None
             How many rows each row stands for.
 
@@ -200,17 +214,17 @@ class JudgesStability:
 
     def _duplicates(self, active: NDArray[np.bool_], weight: Array) -> tuple[tuple[int, int], ...]:
         """Pairs of used experts with the same opinions on the variables that they own."""
-        said = self._beyond_usual()
-        norm = np.sqrt((said**2).sum(axis=1))
+        opinions = self._beyond_usual()
+        norm = np.sqrt((opinions**2).sum(axis=1))
         used = (_share(active, weight) > 0) & (norm > 0)
-        unit = said / np.where(norm > 0, norm, 1.0)[:, None]
+        unit = opinions / np.where(norm > 0, norm, 1.0)[:, None]
         cosine = np.where(np.outer(used, used), unit @ unit.T, 0.0)
         return tuple(
             (int(j), int(k)) for j, k in zip(*np.nonzero(np.triu(cosine >= ALIKE, 1)), strict=True)
         )
 
     def _beyond_usual(self) -> Array:
-        """Opinions minus overall averages, weighted by ownership, (n_experts, n_said).
+        """Opinions minus overall averages, weighted by ownership, (n_experts, n_opinions).
 
         Probabilities of levels, and means of numbers in standard deviations.
         """

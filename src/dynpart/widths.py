@@ -277,6 +277,6 @@ def _owned_sums(rows: Rows, active: NDArray[np.bool_], experts: Experts) -> Arra
             continue
         place = (owner * n_features + np.arange(n_features)).ravel()
         for s, term in enumerate(terms):
-            told = np.bincount(place, term.ravel(), minlength=n_experts * n_features)
-            sums[s] += told.reshape(n_experts, n_features)
+            summed = np.bincount(place, term.ravel(), minlength=n_experts * n_features)
+            sums[s] += summed.reshape(n_experts, n_features)
     return sums

@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dynpart.baselines import (
-    believed_right,
     fixed_share,
     hindsight_share,
     learn_expertise,
     make_segments,
+    owner_agreement,
     sequence_losses,
 )
 
@@ -68,7 +68,7 @@ def test_order_matters_to_fixed_share_and_not_to_expertise():
     def scores(s):
         losses = 30 * sequence_losses(s)
         learnt = learn_expertise(s.X, s.opinions)
-        return believed_right(s, fixed_share(losses, 0.05)), believed_right(s, learnt.T)
+        return owner_agreement(s, fixed_share(losses, 0.05)), owner_agreement(s, learnt.T)
 
     (share, expertise), (share_shuffled, expertise_shuffled) = scores(sequence), scores(shuffled)
     assert share > share_shuffled + 0.2
@@ -79,5 +79,5 @@ def test_order_matters_to_fixed_share_and_not_to_expertise():
 def test_hindsight_knows_more():
     sequence = make_segments(5, 200, random_state=3)
     losses = 5 * sequence_losses(sequence)
-    before = believed_right(sequence, fixed_share(losses, 0.05))
-    assert believed_right(sequence, hindsight_share(losses, 0.05)) > before
+    before = owner_agreement(sequence, fixed_share(losses, 0.05))
+    assert owner_agreement(sequence, hindsight_share(losses, 0.05)) > before

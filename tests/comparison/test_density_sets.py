@@ -154,6 +154,7 @@ def test_probabilities_of_mixtures_are_kept_off_0_and_1_as_far_as_is_said():
     assert Mixture(2, random_state=0).fit(X).means_ == pytest.approx(1e-3)
 
 
+@pytest.mark.slow
 def test_ours_is_scored_by_its_density_and_tells_its_size(data, monkeypatch):
     rows = load_density_set(NLTCS)
     given = density_models._ours(2)(rows, 0)

@@ -122,7 +122,7 @@ def learn(engine, rows, moments, n_iter=10):
     return fit_experts(task, Annealed(), n_init=1, seed=3, rule=make_rule(10)).experts
 
 
-@pytest.mark.parametrize("family", ["bernoulli", "gaussian"])
+@pytest.mark.parametrize("family", ["bernoulli", pytest.param("gaussian", marks=pytest.mark.slow)])
 def test_experts_are_those_of_the_whole_table(family):
     rng = np.random.default_rng(1)
     table = np.tile(make_pairs(5), (10, 1)).astype(np.uint8)

@@ -99,7 +99,7 @@ def run(program, package, **environment):
     return done.stdout, done.stderr
 
 
-@pytest.mark.parametrize("folder", [None, "/dev/null/cache"])
+@pytest.mark.parametrize("folder", [None, pytest.param("/dev/null/cache", marks=pytest.mark.slow)])
 def test_without_a_cache_it_runs_and_says_once_what_that_costs(package, folder):
     out, err = run(SMALL, package, **({} if folder is None else {"NUMBA_CACHE_DIR": folder}))
     assert out == "imported\nhits 0\n"
@@ -157,7 +157,7 @@ def test_a_copy_of_the_same_source_needs_no_new_code(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("wanted", [True, False])
 def test_compiling_is_announced_to_those_who_listen(package, tmp_path, wanted):
-    program = f"from dynpart import notices\nnotices.listen({wanted})\n" + SMALL
+    program = f"from dynpart import notices\nnotices.enable_messages({wanted})\n" + SMALL
     cache = str(tmp_path / "cache")
     first, second = (run(program, package, NUMBA_CACHE_DIR=cache)[1] for _ in range(2))
     assert first == (f"{COMPILING}\n" if wanted else "")

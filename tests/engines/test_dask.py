@@ -1,4 +1,7 @@
-"""Rows on a cluster of real processes: the bits of the blocks engine, whoever dies or joins."""
+"""Rows on a cluster: the bits of the blocks engine, whoever dies or joins.
+
+Tests of what only real processes do are slow.
+"""
 
 import os
 import signal
@@ -84,6 +87,25 @@ def client(cluster):
 
 
 @pytest.fixture(scope="module")
+def threads():
+    """Two workers in this process, which start at once and cannot be killed."""
+    with distributed.LocalCluster(
+        n_workers=2,
+        threads_per_worker=1,
+        processes=False,
+        dashboard_address=":0",
+        silence_logs=50,
+    ) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def threads_client(threads):
+    with distributed.Client(threads) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
 def table():
     pairs = make_pairs(5)
     return pairs[np.random.default_rng(0).integers(0, len(pairs), 800)].astype(np.uint8)
@@ -126,6 +148,7 @@ def learn_on_cluster(table, *, inner=INNER, before_all_rows=None):
     return learn(data.engine, encoded(data), data.moments, report)
 
 
+@pytest.mark.slow
 def test_experts_are_those_of_the_blocks_engine(client, table, expected):
     assert is_source(da.from_array(table))
     assert_same(learn_on_cluster(table), expected)
@@ -134,6 +157,7 @@ def test_experts_are_those_of_the_blocks_engine(client, table, expected):
         assert f"dynpart-{name}" in names
 
 
+@pytest.mark.slow
 def test_codes_stay_where_the_rows_are(client, table, expected):
     data = open_data(da.from_array(table, chunks=(BLOCK, -1)), INNER)
     rows = encoded(data)
@@ -216,14 +240,14 @@ def test_empty_chunks_and_unknown_sizes_are_fine(client, table, expected):
     assert_same(learn(data.engine, encoded(data), data.moments), expected)
 
 
-def test_columns_in_chunks_are_refused(client, table):
+def test_columns_in_chunks_are_refused(threads_client, table):
     with pytest.raises(ValueError, match=r"along rows only, found 2 chunks of columns"):
         open_data(da.from_array(table, chunks=(BLOCK, 5)), INNER)
     with pytest.raises(ValueError, match="two dimensions"):
         open_data(da.from_array(table[0]), INNER)
 
 
-def test_errors_come_from_the_workers_with_the_block(client, table):
+def test_errors_come_from_the_workers_with_the_block(threads_client, table):
     wrong = table.astype(np.float64)
     wrong[130, 2] = np.inf
     with pytest.raises(ValueError, match="block 3 of X contains infinity"):
@@ -274,7 +298,7 @@ def fails_again(block, flag):
     return block
 
 
-def test_a_chunk_that_fails_each_time_fails_each_time(client, table, tmp_path):
+def test_a_chunk_that_fails_each_time_fails_each_time(threads_client, table, tmp_path):
     """And each time it is really asked for, until it can be read."""
     flag = tmp_path / "flag"
     X = da.from_array(table, chunks=(200, -1)).map_blocks(
@@ -317,7 +341,7 @@ def test_without_the_extra_one_line_says_what_to_install(monkeypatch):
 # ----------------------------------------------------------------------------- the estimator
 
 
-def test_a_model_of_a_dask_array_is_that_of_its_blocks(client, table):
+def test_a_model_of_a_dask_array_is_that_of_its_blocks(threads_client, table):
     settings = {
         "n_experts": 10,
         "max_iter": 4,

@@ -42,7 +42,8 @@ def engine_named(name):
     return {"reference": REFERENCE, "cpu": CPU}[name]
 
 
-every_engine = pytest.mark.parametrize("name", ["reference", "cpu", "torch"])
+ENGINES = ["reference", "cpu", "torch"]
+every_engine = pytest.mark.parametrize("name", ENGINES)
 
 
 class Objective:
@@ -201,9 +202,12 @@ def fitted(n_experts, seed):
     return model, Rows(np.unique(X, axis=0)[:40].astype(np.uint8))
 
 
-@every_engine
 @pytest.mark.parametrize("by", ["likelihood", "joint"])
-@pytest.mark.parametrize("n_experts", [2, 4, 8])
+@pytest.mark.parametrize(
+    ("name", "n_experts"),
+    [(name, n_experts) for name in ENGINES for n_experts in (2, 4)]
+    + [("cpu", 8), ("torch", 8), pytest.param("reference", 8, marks=pytest.mark.slow)],
+)
 def test_default_codes_of_one_hot_tables_are_near_the_best_of_all(name, n_experts, by):
     if INTERPRETED and name == "torch":
         pytest.skip("takes too long in the interpreter")

@@ -292,11 +292,13 @@ def test_shrinkage_keeps_what_all_rows_say(seed, n_experts, epsilon):
 
 def test_neighbours_count_as_rows_that_were_heard():
     weight, T_sum = np.full((2, 3), 5.0), np.array([[[5.0, 0, 1], [0, 5.0, 2]]])
-    heard_weight, heard_T = weight + 20, T_sum + 20 * np.array([0.5, 0.1, 0.9])
+    smoothed_weight, smoothed_T = weight + 20, T_sum + 20 * np.array([0.5, 0.1, 0.9])
     sums, population = (weight, T_sum), T_sum.sum(axis=1) / 10
-    found, _ = Bernoulli().shrunk(T_sum / 5, *sums, heard_weight, heard_T, population, 1.0, 0.0)
+    found, _ = Bernoulli().shrunk(
+        T_sum / 5, *sums, smoothed_weight, smoothed_T, population, 1.0, 0.0
+    )
     of_all = (T_sum[0].sum(axis=0) + 0.5) / 11
-    np.testing.assert_allclose(found[0], (heard_T[0] + 0.25 + 0.5 * of_all) / 26)
+    np.testing.assert_allclose(found[0], (smoothed_T[0] + 0.25 + 0.5 * of_all) / 26)
 
 
 def test_what_is_certain_is_not_shrunk_further():

@@ -105,7 +105,7 @@ def model_of_parts(engine, scale=1.0):
 @pytest.mark.parametrize(
     ("engine", "scale"),
     [("cpu", scale) for scale in (1e-138, 1e-100, 1e-30, 1e-7, 1e7, 1e30, 1e100, 1e148)]
-    + [("reference", scale) for scale in (1e-138, 1e148)]
+    + [pytest.param("reference", scale, marks=pytest.mark.slow) for scale in (1e-138, 1e148)]
     + [("torch", scale) for scale in (1e-138, 1e148)],
 )
 def test_units_do_not_matter(engine, scale):
@@ -167,7 +167,7 @@ def test_a_narrow_column_beside_a_wide_one_is_no_error():
     assert np.isfinite(model.score(X))
 
 
-@pytest.mark.parametrize("engine", ["cpu", "reference"])
+@pytest.mark.parametrize("engine", ["cpu", pytest.param("reference", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("value", [-1e20, 1e160, 1e300])
 def test_unseen_values_without_a_density_are_named(value, engine):
     X = parts()

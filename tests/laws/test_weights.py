@@ -141,7 +141,11 @@ def test_sums_are_proportional_to_weights(name, problem, factor):
         {"prior": "independent"},
         {"prior": None},
         pytest.param({"engine": "reference"}, id="reference", marks=pytest.mark.slow),
-        {"engine": "reference", "learning": "paper"},
+        pytest.param(
+            {"engine": "reference", "learning": "paper"},
+            id="reference-paper",
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=lambda changes: "-".join(map(str, changes)) or "defaults",
 )

@@ -201,6 +201,7 @@ def task_of(X, n_experts):
     return Task(CPU, rows, column_moments(X), family, n_experts, 30, 1, n_experts, joint=True), rows
 
 
+@pytest.mark.slow
 def test_opinions_of_many_components_are_pulled_to_the_average_as_held_back_rows_ask():
     X, unseen = rare(2500).astype(float), rare(2500, seed=1).astype(float)
     task, rows = task_of(X, 24)

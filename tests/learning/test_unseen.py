@@ -73,8 +73,15 @@ def test_experts_for_noise_in_a_tiny_table_are_warned_about(rate):
 
 @pytest.mark.parametrize(
     ("X", "n_experts"),
-    [(noise(1, 200, 30)[0], 12), (np.random.default_rng(1).normal(size=(400, 40)), 20)],
-    ids=["bernoulli", "gaussian"],
+    [
+        pytest.param(noise(1, 200, 30)[0], 12, id="bernoulli"),
+        pytest.param(
+            np.random.default_rng(1).normal(size=(400, 40)),
+            20,
+            id="gaussian",
+            marks=pytest.mark.slow,
+        ),
+    ],
 )
 def test_many_experts_for_noise_are_warned_about(X, n_experts):
     assert any("unseen rows" in text for text in warnings_of(X, n_experts))
@@ -85,7 +92,8 @@ def test_measurements_that_hang_together_are_not_warned_about(variance_floor):
     assert warnings_of(load_iris().data, 4, variance_floor=variance_floor) == []
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2))])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1, 2])
 def test_what_has_structure_is_not_warned_about(seed):
     digits = (load_digits().data > 8).astype(np.uint8)[:300]
     for X, n_experts in [
@@ -107,7 +115,11 @@ def test_more_experts_than_rows_are_warned_about():
 
 @pytest.mark.parametrize(
     ("n_rows", "n_features", "n_experts"),
-    [(20, 100, 10), (50, 30, 10), pytest.param(100, 200, 20, marks=pytest.mark.slow)],
+    [
+        (20, 100, 10),
+        pytest.param(50, 30, 10, marks=pytest.mark.slow),
+        pytest.param(100, 200, 20, marks=pytest.mark.slow),
+    ],
 )
 def test_the_estimate_is_near_the_truth_for_noise(n_rows, n_features, n_experts):
     """Training rows look better explained than independent columns; unseen ones are not."""

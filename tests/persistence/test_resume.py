@@ -77,7 +77,9 @@ def fitted_without_interruption(family):
 
 
 @pytest.mark.parametrize("family", ["bernoulli", "gaussian"])
-@pytest.mark.parametrize("n_notes", [0, 1, 5, 12, 30])
+@pytest.mark.parametrize(
+    "n_notes", [0, 5, 30, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 12))]
+)
 def test_interrupted_anywhere_the_fit_ends_the_same(family, n_notes, tmp_path, monkeypatch):
     X = data(family)
     model = DynamicPartitionModel(4, max_iter=10, n_init=2, random_state=3)

@@ -97,7 +97,7 @@ def test_templates_with_gaps_keep_their_scale():
 def test_every_figure_of_rows_with_gaps_can_be_drawn(
     which, image_shape, plot, rows, request, tmp_path
 ):
-    figure = plot(request.getfixturevalue(which), rows, image_shape=image_shape)
+    figure = plot(request.getfixturevalue(which), rows[:4], image_shape=image_shape)
     figure.savefig(tmp_path / "f.png", dpi=60)
     for axes in figure.axes:
         assert all(np.isfinite(image.get_array()).all() for image in axes.images)

@@ -1,5 +1,8 @@
 """The reference lists everything public: no name is forgotten when one is added."""
 
+import dataclasses
+import inspect
+import re
 from importlib import import_module
 from pathlib import Path
 
@@ -19,3 +22,68 @@ def test_every_public_name_is_in_the_reference(name):
     module = import_module(f"dynpart.{name}".rstrip("."))
     missing = set(module.__all__) - listed - CONSTANTS
     assert not missing, f"docs/api leaves out {sorted(missing)} of {module.__name__}"
+
+
+# ------------------------------------------------------------------ parameters
+
+ENTRY = re.compile(r"^([\w*]+(?:, [\w*]+)*) : (.+)$")
+
+
+def documented(item):
+    """Parameters, or attributes, in the docstring of a class or function, with their first line."""
+    found, section = {}, ""
+    lines = inspect.getdoc(item).splitlines()
+    for line, below in zip(lines, [*lines[1:], ""], strict=True):
+        section = line if below.startswith("---") else section
+        entry = ENTRY.match(line)
+        if entry and section in ("Parameters", "Attributes"):
+            found |= dict.fromkeys(entry[1].replace("*", "").split(", "), entry[2])
+    return found
+
+
+def methods(kind):
+    """Methods of a class that are ours, and no properties."""
+    for name, method in inspect.getmembers(kind, inspect.isfunction):
+        if not name.startswith("_") and method.__module__.startswith("dynpart."):
+            yield f"{kind.__name__}.{name}", method
+
+
+def in_the_reference():
+    """Functions and classes of the reference, and methods of estimators."""
+    module = None
+    for page in sorted(PAGES.glob("*.md")):
+        for line in page.read_text(encoding="utf-8").splitlines():
+            if line.startswith(".. currentmodule::"):
+                module = import_module(line.split()[-1])
+            elif re.fullmatch(r"   \w+", line):
+                item = getattr(module, line.strip())
+                if inspect.isclass(item) and issubclass(item, Exception):
+                    continue
+                yield line.strip(), item
+                if hasattr(item, "fit"):
+                    yield from methods(item)
+
+
+TERSE = {
+    "GradientSums",
+    "ResponsibilitySums",
+    "make_engine",
+    "plot_experts_by",
+    "plot_training",
+    "report_html",
+    "table_partition",
+}
+"""Items that refer to others for some of their parameters."""
+ITEMS = [pytest.param(item, id=name) for name, item in in_the_reference() if name not in TERSE]
+
+
+@pytest.mark.parametrize("item", ITEMS)
+def test_every_parameter_is_explained_with_its_default(item):
+    known = documented(item)
+    for name, parameter in inspect.signature(item).parameters.items():
+        if name == "self" or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        assert name in known, f"{name} is not explained"
+        has_default = parameter.default not in (parameter.empty, None, ())
+        if has_default and not dataclasses.is_dataclass(item):
+            assert "default" in known[name], f"the default of {name} is not stated"

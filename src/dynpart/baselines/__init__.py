@@ -17,13 +17,14 @@ from dynpart.baselines.partition import FixedPartition, block_cells, grid_cells
 from dynpart.baselines.shape import ShapeBoltzmannMachine
 from dynpart.baselines.tracking import (
     SegmentedSequence,
-    believed_right,
     fixed_share,
     hindsight_share,
     learn_expertise,
     make_segments,
+    owner_agreement,
     sequence_losses,
 )
+from dynpart.deprecated import renamed_in
 
 __all__ = [
     "Autoencoder",
@@ -39,12 +40,14 @@ __all__ = [
     "SegmentedSequence",
     "ShapeBoltzmannMachine",
     "SparseDictionary",
-    "believed_right",
     "block_cells",
     "fixed_share",
     "grid_cells",
     "hindsight_share",
     "learn_expertise",
     "make_segments",
+    "owner_agreement",
     "sequence_losses",
 ]
+
+__getattr__ = renamed_in(__name__, believed_right="owner_agreement")

@@ -38,7 +38,18 @@ class Baseline(TransformerMixin, BaseEstimator, ABC):
     n_features_in_: int
 
     def fit(self, X: ArrayLike, y: None = None) -> Self:
-        """Learn from rows of shape (n_rows, n_features)."""
+        """Learn from rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Training rows.
+        y : Ignored
+
+        Returns
+        -------
+        self
+        """
         rows = np.asarray(validate_data(self, X, dtype=DTYPES))
         self.binary_ = bool(((rows == 0) | (rows == 1)).all())
         self.groups_ = None
@@ -51,6 +62,7 @@ class Baseline(TransformerMixin, BaseEstimator, ABC):
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features)
+            Rows with the columns of the training data.
         max_active : int, optional
             Maximum number of active units per row; by default that of the model.
 
@@ -63,7 +75,17 @@ class Baseline(TransformerMixin, BaseEstimator, ABC):
         return self._encode(rows, max_active)
 
     def decode(self, H: ArrayLike) -> Array:
-        """Expected rows given codes of shape (n_rows, n_components)."""
+        """Expected rows given codes.
+
+        Parameters
+        ----------
+        H : array-like of shape (n_rows, n_components)
+            Codes, as `encode` returns them.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_features)
+        """
         check_is_fitted(self, "binary_")
         codes = np.asarray(check_array(H, dtype=np.float64, input_name="H"))
         n_units = len(self.templates)
@@ -72,11 +94,31 @@ class Baseline(TransformerMixin, BaseEstimator, ABC):
         return self._decode(codes)
 
     def transform(self, X: ArrayLike) -> NDArray:
-        """The same as `encode`, under scikit-learn's name."""
+        """The same as `encode`, under scikit-learn's name.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows with the columns of the training data.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_components)
+        """
         return self.encode(X)
 
     def inverse_transform(self, H: ArrayLike) -> Array:
-        """The same as `decode`, under scikit-learn's name."""
+        """The same as `decode`, under scikit-learn's name.
+
+        Parameters
+        ----------
+        H : array-like of shape (n_rows, n_components)
+            Codes, as `encode` returns them.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_features)
+        """
         return self.decode(H)
 
     @property

@@ -209,6 +209,7 @@ def pursue(
     rows = np.ascontiguousarray(X, dtype=np.uint8)
     units = np.ascontiguousarray(units, dtype=np.float64)
     fewest, n_starts = min(fewest, most), min(n_starts, len(units))
+    cost, limit = float(cost), float(limit)  # kernels are compiled once more for integers
     return _pursue(rule, rows, units, start, undecided, silent, cost, limit, fewest, most, n_starts)
 
 

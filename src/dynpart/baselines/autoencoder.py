@@ -28,6 +28,7 @@ class Autoencoder(Baseline):
     Parameters
     ----------
     n_components : int, default=10
+        Number of hidden units.
     kind : {"plain", "denoising", "sparse"}, default="plain"
         "denoising" hides some of the input (Vincent et al., 2008), "sparse" holds the mean
         activation near `n_active` / `n_components` (Ng, 2011).
@@ -41,8 +42,11 @@ class Autoencoder(Baseline):
     learning_rate : float, default=0.01
         Falls to a tenth in the last third.
     n_updates : int, default=3000
+        Number of updates, one per batch.
     batch_size : int, default=100
+        Rows per update.
     random_state : int, RandomState instance or None, default=None
+        Seed or generator of the random numbers; None draws a different seed in every call.
 
     Attributes
     ----------

@@ -27,11 +27,15 @@ class BoltzmannMachine(Baseline):
     Parameters
     ----------
     n_components : int, default=10
+        Number of hidden units.
     learning_rate : float, optional
         By default tuned.
     n_updates : int, default=6000
+        Number of updates, one per batch.
     batch_size : int, default=100
+        Rows per update.
     random_state : int, RandomState instance or None, default=None
+        Seed or generator of the random numbers; None draws a different seed in every call.
 
     Attributes
     ----------

@@ -40,11 +40,13 @@ class ComposedPursuit(Baseline):
     n_starts : int, default=1
         Pursuits of each row in encoding, each starting with another unit; the best code is kept.
     max_iter : int, default=40
+        Number of iterations.
     batch_size : int, default=2000
         Most rows drawn per iteration.
     epsilon : float, default=0.5
         Strength of the pull towards the data's average.
     random_state : int, RandomState instance or None, default=None
+        Seed or generator of the random numbers; None draws a different seed in every call.
 
     Attributes
     ----------

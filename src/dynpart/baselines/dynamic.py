@@ -23,6 +23,7 @@ class DynamicPartition(Baseline):
     settings : mapping, optional
         Further arguments of the model.
     random_state : int, RandomState instance or None, default=None
+        Seed or generator of the random numbers; None draws a different seed in every call.
 
     Attributes
     ----------
@@ -46,7 +47,17 @@ class DynamicPartition(Baseline):
         return self.model_.means_
 
     def owners(self, H: NDArray) -> NDArray[np.int32]:
-        """Responsible expert of every variable, (n_rows, n_features)."""
+        """Responsible expert of every variable.
+
+        Parameters
+        ----------
+        H : ndarray of shape (n_rows, n_components)
+            Codes, as `encode` returns them.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_features)
+        """
         return self.model_.partition(H)
 
     def _fit(self, X: NDArray) -> None:

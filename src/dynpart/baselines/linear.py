@@ -23,6 +23,7 @@ class PrincipalComponents(Baseline):
     max_active : int, optional
         How many of them a code uses; by default all.
     random_state : int, RandomState instance or None, default=None
+        Seed or generator of the random numbers; None draws a different seed in every call.
 
     Examples
     --------
@@ -75,11 +76,13 @@ class SparseDictionary(Baseline):
     Parameters
     ----------
     n_components : int, default=10
+        Number of atoms.
     n_active : int, default=5
         Wanted number of active atoms.
     max_iter : int, default=20
         Passes over the data.
     random_state : int, RandomState instance or None, default=None
+        Seed or generator of the random numbers; None draws a different seed in every call.
 
     Attributes
     ----------

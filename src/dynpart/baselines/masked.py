@@ -26,17 +26,21 @@ class MaskedNetwork:
     Parameters
     ----------
     n_hidden : int, default=0
+        Number of hidden units; 0 gives the visible network.
     max_epochs : int, default=500
         Passes over the rows, at most.
     patience : int, default=5
         Passes without progress on the rows held back, after which learning stops.
     learning_rate : float, default=1e-3
+        Learning rate of Adam.
     batch_size : int, default=100
+        Rows per update.
     decay : float, default=0.0
         Weight decay.
     device : str, default=None
         Where torch learns; None takes the GPU where there is one, else the CPU.
     random_state : int, RandomState instance or None, default=None
+        Seed or generator of the random numbers; None draws a different seed in every call.
 
     Examples
     --------
@@ -70,7 +74,17 @@ class MaskedNetwork:
         self.random_state = random_state
 
     def fit(self, X: NDArray) -> MaskedNetwork:
-        """Learn from rows of zeros and ones, shape (n_rows, n_features)."""
+        """Learn from binary rows.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_features)
+            Zeros and ones.
+
+        Returns
+        -------
+        self
+        """
         torch = require_torch("the masked network")
         rng = check_random_state(self.random_state)
         device = self.device or ("cuda" if torch.cuda.is_available() else "cpu")
@@ -123,18 +137,50 @@ class MaskedNetwork:
         return self
 
     def log_odds(self, X: NDArray) -> Array:
-        """Log-odds of a one, given the values before, shape (n_rows, n_features)."""
+        """Log-odds of a one in each variable, given the values before it.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_features)
+            Zeros and ones.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_features)
+        """
         x = np.asarray(X, dtype=np.float64)
         hidden = np.maximum(x @ self.into_.T + self.hidden_, 0.0)
         return x @ self.direct_.T + hidden @ self.out_.T + self.bias_
 
     def log_density(self, X: NDArray) -> Array:
-        """Log P(x) of every row, shape (n_rows,), in nats."""
+        """Log P(x) of every row, in nats.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_features)
+            Zeros and ones.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+        """
         log_odds = self.log_odds(X)
         return (X * log_odds - np.logaddexp(0, log_odds)).sum(axis=1)
 
     def sample(self, n_samples: int, seed: int = 0) -> NDArray[np.uint8]:
-        """Rows drawn variable by variable, shape (n_samples, n_features)."""
+        """Rows drawn variable by variable.
+
+        Parameters
+        ----------
+        n_samples : int
+            Number of rows.
+        seed : int, default=0
+            Seed of the random numbers.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+        """
         rng = np.random.default_rng(seed)
         n_features = len(self.bias_)
         x = np.zeros((n_samples, n_features))

@@ -22,12 +22,15 @@ class Mixture(Baseline):
     Parameters
     ----------
     n_components : int, default=10
+        Number of components.
     max_iter : int, default=50
+        Maximum number of EM iterations.
     epsilon : float, default=0.5
         Rows' worth of the data's average in each Bernoulli template.
     clip : float, default=0.001
         Probabilities of Bernoulli templates are kept this far from 0 and 1.
     random_state : int, RandomState instance or None, default=None
+        Seed or generator of the random numbers; None draws a different seed in every call.
 
     Attributes
     ----------
@@ -65,7 +68,17 @@ class Mixture(Baseline):
         return self.means_
 
     def score_samples(self, X: NDArray) -> Array:
-        """Exact log P(x) of each row, in nats."""
+        """Exact log P(x) of each row, in nats.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n_rows, n_features)
+            Rows with the columns of the training data.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+        """
         if not self.binary_:
             return self._gaussian.score_samples(X)
         return logsumexp(self._joint(X), axis=1)
@@ -126,8 +139,11 @@ class KMeansCodes(Baseline):
     Parameters
     ----------
     n_components : int, default=10
+        Number of components.
     n_init : int, default=1
+        Number of starts; the best result is kept.
     random_state : int, RandomState instance or None, default=None
+        Seed or generator of the random numbers; None draws a different seed in every call.
 
     Examples
     --------

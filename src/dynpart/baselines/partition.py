@@ -18,6 +18,7 @@ def grid_cells(image_shape: tuple[int, int], n_cells: int) -> NDArray[np.intp]:
     image_shape : tuple of int
         (height, width).
     n_cells : int
+        Number of rectangles.
 
     Returns
     -------
@@ -42,7 +43,20 @@ def grid_cells(image_shape: tuple[int, int], n_cells: int) -> NDArray[np.intp]:
 
 
 def block_cells(n_features: int, n_cells: int) -> NDArray[np.intp]:
-    """Cut a row of variables into `n_cells` runs of neighbours, shape (n_features,)."""
+    """Cut a row of variables into runs of neighbours.
+
+    Parameters
+    ----------
+    n_features : int
+        Number of variables.
+    n_cells : int
+        Number of runs.
+
+    Returns
+    -------
+    cells : ndarray of shape (n_features,)
+        Cell of every variable.
+    """
     return np.arange(n_features) * n_cells // n_features
 
 
@@ -63,6 +77,7 @@ class FixedPartition(Baseline):
     cells : array-like of shape (n_features,), optional
         The partition itself, in place of `n_active` and `image_shape`.
     random_state : int, RandomState instance or None, default=None
+        Seed or generator of the random numbers; None draws a different seed in every call.
 
     Attributes
     ----------

@@ -44,12 +44,15 @@ class ShapeBoltzmannMachine(Baseline):
     n_updates : tuple of int, default=(3000, 1000, 1500)
         Updates of the first layer, of the second, and of both.
     learning_rate : float, default=0.05
+        Learning rate at the start of each phase.
     batch_size : int, default=100
+        Rows per update.
     decay : float, default=2e-4
         Weight decay.
     device : str, default=None
         Device of torch; None takes the GPU where there is one.
     random_state : int, RandomState instance or None, default=None
+        Seed or generator of the random numbers; None draws a different seed in every call.
 
     Attributes
     ----------
@@ -148,6 +151,7 @@ class ShapeBoltzmannMachine(Baseline):
         Parameters
         ----------
         n_samples : int, default=1
+            Number of chains, and so of rows that are returned.
         n_steps : int, default=500
             Steps of Gibbs sampling.
 
@@ -165,6 +169,7 @@ class ShapeBoltzmannMachine(Baseline):
         Parameters
         ----------
         X : ndarray of shape (n_rows, n_features)
+            Rows with the columns of the training data.
         n_steps : int, default=400
             Steps of Gibbs sampling with the observed pixels held.
         keep : int, default=200
@@ -244,10 +249,10 @@ class _Machine:
 
     def pixels(self, h: Any) -> Any:
         """Probabilities of the pixels given the first layer."""
-        said = h.reshape(len(h), N_PATCHES, self.n_each) @ self.first
+        by_patch = h.reshape(len(h), N_PATCHES, self.n_each) @ self.first
         total = self.bias.expand(len(h), -1).clone()
         for place, pixels in enumerate(self.pixels_of):
-            total[:, pixels] += said[:, place]
+            total[:, pixels] += by_patch[:, place]
         return self.torch.sigmoid(total)
 
     def top(self, h: Any) -> Any:
@@ -260,12 +265,12 @@ class _Machine:
 
     def mean_field(self, v: Any, n_updates: int = 10) -> tuple[Any, Any]:
         """Means of both hidden layers given pixels."""
-        heard = self.up(v)
-        g = self.top(self.torch.sigmoid(heard))
-        h = self.torch.sigmoid(heard + g @ self.second.T)
+        from_pixels = self.up(v)
+        g = self.top(self.torch.sigmoid(from_pixels))
+        h = self.torch.sigmoid(from_pixels + g @ self.second.T)
         for _ in range(n_updates - 1):
             g = self.top(h)
-            h = self.torch.sigmoid(heard + g @ self.second.T)
+            h = self.torch.sigmoid(from_pixels + g @ self.second.T)
         return h, self.top(h)
 
     def chain(self, v: Any, n_steps: int, *, keep: int, held: Any = None, given: Any = None) -> Any:

@@ -31,9 +31,11 @@ def fixed_share(losses: Array, share: float, *, rate: float = 1.0) -> Array:
     Parameters
     ----------
     losses : ndarray of shape (n_rounds, n_experts)
+        Loss of each expert in each round.
     share : float
         Between 0 (a single best expert) and 1.
     rate : float, default=1.0
+        Learning rate: the factor of the losses in the exponent.
 
     Returns
     -------
@@ -68,8 +70,11 @@ def hindsight_share(losses: Array, share: float, *, rate: float = 1.0) -> Array:
     Parameters
     ----------
     losses : ndarray of shape (n_rounds, n_experts)
+        Loss of each expert in each round.
     share : float
+        Between 0 (a single best expert) and 1, as in `fixed_share`.
     rate : float, default=1.0
+        Learning rate: the factor of the losses in the exponent.
 
     Returns
     -------
@@ -93,7 +98,9 @@ def learn_expertise(X: NDArray, opinions: Array, *, n_iter: int = 15) -> Array:
     X : ndarray of shape (n_rows, n_features)
         Binary rows.
     opinions : ndarray of shape (n_experts, n_features)
+        Probability of a 1, by expert and variable.
     n_iter : int, default=15
+        Number of updates.
 
     Returns
     -------
@@ -119,8 +126,11 @@ class SegmentedSequence:
     Attributes
     ----------
     X : ndarray of shape (n_rows, n_features)
+        Binary rows.
     opinions : ndarray of shape (n_experts, n_features)
+        Probability of a 1, by expert and variable.
     owner : ndarray of shape (n_features,)
+        Expert that is right about each variable.
     """
 
     X: NDArray[np.uint8]
@@ -128,7 +138,17 @@ class SegmentedSequence:
     owner: NDArray[np.intp]
 
     def shuffled(self, rng: np.random.RandomState) -> SegmentedSequence:
-        """The same with the variables in random order."""
+        """The same with the variables in random order.
+
+        Parameters
+        ----------
+        rng : RandomState
+            Generator of the order.
+
+        Returns
+        -------
+        SegmentedSequence
+        """
         order = rng.permutation(len(self.owner))
         return SegmentedSequence(self.X[:, order], self.opinions[:, order], self.owner[order])
 
@@ -149,10 +169,18 @@ def make_segments(
 
     Parameters
     ----------
-    n_rows, n_features, n_experts, n_segments : int
+    n_rows : int, default=20
+        Number of rows.
+    n_features : int, default=200
+        Number of variables.
+    n_experts : int, default=5
+        Number of experts.
+    n_segments : int, default=10
+        Number of segments; neighbouring segments have different owners.
     confidence : float, default=0.8
         Probability an expert gives to the value it expects.
     random_state : int, RandomState instance or None, default=None
+        Seed or generator of the random numbers; None draws a different seed in every call.
 
     Returns
     -------
@@ -173,12 +201,13 @@ def make_segments(
     return SegmentedSequence(X, opinions, owner)
 
 
-def believed_right(sequence: SegmentedSequence, weights: Array) -> float:
+def owner_agreement(sequence: SegmentedSequence, weights: Array) -> float:
     """Share of variables whose expert with the largest weight predicts as the true owner does.
 
     Parameters
     ----------
     sequence : SegmentedSequence
+        Rows with their true owners.
     weights : ndarray of shape (n_features, n_experts)
         Weight of each expert, in any units.
 
@@ -189,12 +218,24 @@ def believed_right(sequence: SegmentedSequence, weights: Array) -> float:
     columns = np.arange(len(sequence.owner))
     ranks = expertise_ranks(np.ascontiguousarray(weights.T))
     chosen = ranks.argmin(axis=0)
-    said = sequence.opinions[chosen, columns]
-    return float(np.isclose(said, sequence.opinions[sequence.owner, columns]).mean())
+    predicted = sequence.opinions[chosen, columns]
+    return float(np.isclose(predicted, sequence.opinions[sequence.owner, columns]).mean())
 
 
 def sequence_losses(sequence: SegmentedSequence, n_rows: int | None = None) -> Array:
-    """Mean log loss of every expert on every variable, shape (n_features, n_experts)."""
+    """Mean log loss of every expert on every variable.
+
+    Parameters
+    ----------
+    sequence : SegmentedSequence
+        Rows with the opinions of all experts.
+    n_rows : int, default=None
+        Number of rows to average over, from the first; all rows if None.
+
+    Returns
+    -------
+    losses : ndarray of shape (n_features, n_experts)
+    """
     X = sequence.X[:n_rows].astype(np.float64)[:, None]
     mu = sequence.opinions
     return -(X * np.log(mu) + (1 - X) * np.log1p(-mu)).mean(axis=0).T

@@ -138,7 +138,7 @@ def _root(
     ),
 ) -> None:
     """Dynamic partition models: explain each row by a few experts, each variable by one of them."""
-    notices.listen()
+    notices.enable_messages()
 
 
 def main() -> None:

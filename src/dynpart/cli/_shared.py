@@ -304,7 +304,7 @@ def as_numbers(table: Table, schema: Schema, source: str, unknown: str) -> Table
     from dynpart.levels import encoded
 
     try:
-        values = encoded(table.coded(), schema, unknown=unknown, name=spoken(source))
+        values = encoded(table.coded(), schema, unknown=unknown, name=source_name(source))
     except ValueError as error:
         raise ValueError(str(error).replace("unknown='missing'", "--unknown missing")) from error
     return replace(table, values=values, words=None)
@@ -321,7 +321,7 @@ def read_rows_like(
 
     names, n_features, image_shape = schema.names, len(schema), schema.image_shape
     table = content.read(source, size=image_shape, binary=binary, like=schema)
-    source = spoken(source)
+    source = source_name(source)
     try:
         matched = in_order(table, names, source)
         n_found = matched.values.shape[1]
@@ -336,7 +336,7 @@ def read_rows_like(
     return table, replace(matched, image_shape=table.image_shape or image_shape)
 
 
-def spoken(source: str) -> str:
+def source_name(source: str) -> str:
     """The name of a file in messages."""
     return "standard input" if source == "-" else source
 
@@ -399,8 +399,8 @@ def open_model(path: Path, *, n_starts: int | None = None, n_swaps: int | None =
 
     with warnings_in_words():
         model = load_bare(path)
-    said = {"n_starts": n_starts, "n_swaps": n_swaps}
-    model.set_params(**{name: value for name, value in said.items() if value is not None})
+    given = {"n_starts": n_starts, "n_swaps": n_swaps}
+    model.set_params(**{name: value for name, value in given.items() if value is not None})
     return model
 
 

@@ -75,9 +75,9 @@ def command(
     table = read_rows_for(fitted, data, content)
     place = row_index(row, label, table.labels, len(table.values))
     called = table.labels[place] if table.labels else None
-    told = nameless(fitted).explain(table.values, place, label=called, top=top)
+    explanation = nameless(fitted).explain(table.values, place, label=called, top=top)
     if as_json:
-        typer.echo(json.dumps(told.to_dict(), indent=2))
+        typer.echo(json.dumps(explanation.to_dict(), indent=2))
         return
-    for line in told.lines():
+    for line in explanation.lines():
         typer.echo(printable(line))

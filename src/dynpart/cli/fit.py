@@ -202,12 +202,12 @@ def command(
     """
     from dynpart.bare import BareModel
     from dynpart.cli._shared import as_numbers, parsed_size, read_rows, say, say_gaps
-    from dynpart.notices import listen
+    from dynpart.notices import enable_messages
     from dynpart.storage import save
-    from dynpart.tables.variables import said_kinds, understood, variables_of
+    from dynpart.tables.variables import declared_kinds, understood, variables_of
     from dynpart.validation import check_limits
 
-    listen(not quiet)
+    enable_messages(not quiet)
     check_limits(n_experts, n_active=n_active, max_active=max_active)
     _check_output(output, force)
     checkpoint = _checkpoint(output, resume, force)
@@ -224,20 +224,20 @@ def command(
     table, weights = read_rows(
         data, content, size=parsed_size(size), binary=black_white, weight=weight
     )
-    said = said_kinds(data, table, kinds)
-    table, others = variables_of(table, said)
+    declared = declared_kinds(data, table, kinds)
+    table, others = variables_of(table, declared)
     held_out = None if valid is None else _read_valid(valid, content, table, weight)
     _check_memory(1 if n_experts == "auto" else n_experts, table)
     model = BareModel(
         n_experts,
         family=str(family),
-        columns=said or None,
-        **_said(unknown=None if unknown is None else str(unknown)),
+        columns=declared or None,
+        **_given(unknown=None if unknown is None else str(unknown)),
         max_iter=max_iter,
         n_init=n_init,
         max_active=max_active,
         n_active=n_active,
-        **_said(n_starts=n_starts, n_swaps=n_swaps),
+        **_given(n_starts=n_starts, n_swaps=n_swaps),
         amplitude=None if amplitude is None else str(amplitude),
         autoregressive=autoregressive,
         connectivity=_graph(table) if neighbours else None,
@@ -293,7 +293,7 @@ def _in_columns(table: Table) -> bool:
     return table.image_shape is None and (table.names is not None or table.words is not None)
 
 
-def _said(**parameters: Any) -> dict[str, Any]:
+def _given(**parameters: Any) -> dict[str, Any]:
     """Parameters that were given."""
     return {name: value for name, value in parameters.items() if value is not None}
 
@@ -480,8 +480,8 @@ def _misses(
     wrong = mean(np.round(composed) != values, discrete)
     squares = (composed - values) ** 2
     if not discrete.any():
-        told = mean(squares, ~discrete)
-        return "no value observed" if told is None else f"RMSE {np.sqrt(told):.4g}"
+        mean_square = mean(squares, ~discrete)
+        return "no value observed" if mean_square is None else f"RMSE {np.sqrt(mean_square):.4g}"
     shown = "no value observed" if wrong is None else f"{wrong:.2%} of values wrong"
     if discrete.all():
         return shown

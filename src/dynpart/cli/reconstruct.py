@@ -78,8 +78,8 @@ def command(
     fitted = open_model(model, n_starts=n_starts, n_swaps=n_swaps)
     plain = nameless(fitted)
     content = Content(array, keep, drop, header, label_column, no_labels, unknown)
-    H, told, labels = _codes(fitted, data, codes, content)
-    values: NDArray[Any] = plain.partition(H) if owners else plain.inverse_transform(H, told)
+    H, amplitudes, labels = _codes(fitted, data, codes, content)
+    values: NDArray[Any] = plain.partition(H) if owners else plain.inverse_transform(H, amplitudes)
     if fitted.family_.is_binary and not owners:
         values = np.round(values, 6)
     schema = fitted.schema_

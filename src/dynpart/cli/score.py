@@ -164,9 +164,9 @@ def _reasons(
     found = []
     for i, row in enumerate(rows):
         order = [int(d) for d in np.argsort(-beyond[i], kind="stable") if beyond[i, d] > least[d]]
-        told = [
+        surprises = [
             f"{schema.label(d)} = {value_in_words(schema, d, row[d])} ({reason(i, d)})"
             for d in order[:NAMED]
         ]
-        found.append("; ".join(told))
+        found.append("; ".join(surprises))
     return found

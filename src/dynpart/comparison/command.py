@@ -144,7 +144,7 @@ def compare(
     ]
     problems = [name for name in dict.fromkeys(names) if name not in OTHERS]
 
-    def tell(line: str) -> None:
+    def print_line(line: str) -> None:
         console.print(line, style="dim", highlight=False)
 
     sets = chosen_sets(names)
@@ -161,8 +161,10 @@ def compare(
             row_densities = [
                 DENSITY_MODELS[name] for name in models or DENSITY_MODELS if name in DENSITY_MODELS
             ]
-            run_density(sets, row_densities, list(seeds), folder=folder, redo=redo, report=tell)
-        _tell_densities(sets, folder, page, note, console)
+            run_density(
+                sets, row_densities, list(seeds), folder=folder, redo=redo, report=print_line
+            )
+        _print_densities(sets, folder, page, note, console)
     if alone:
         return
     ordered: list[OrderedResult] = []
@@ -170,9 +172,9 @@ def compare(
         if not kept_only:
             run_ordered(
                 in_order, row_models, list(seeds), folder=folder, redo=redo, device=device,
-                report=tell,
+                report=print_line,
             )  # fmt: skip
-        ordered = _tell_ordered(in_order, folder, console)
+        ordered = _print_ordered(in_order, folder, console)
     if len(in_order) == len(set(names)):
         page = document or folder / ORDERED_PAGE
         write_ordered_document(page, folder, load_ordered(folder), note)
@@ -189,7 +191,7 @@ def compare(
             folder=folder,
             split=split,
             redo=redo,
-            report=tell,
+            report=print_line,
         )
     # A folder may hold results of contestants of an earlier version.
     results = [r for r in results if r.split == split and r.contestant in CONTESTANTS]
@@ -210,7 +212,9 @@ def compare(
     imputation: list[ImputationResult] = []
     if IMPUTATION in names:
         if not kept_only:
-            run_imputation(GAP_TABLES, imputers, list(seeds), folder=folder, redo=redo, report=tell)
+            run_imputation(
+                GAP_TABLES, imputers, list(seeds), folder=folder, redo=redo, report=print_line
+            )
         imputation = sorted(load_imputations(folder), key=lambda r: list(GAP_TABLES).index(r.table))
         if not imputation:
             raise ValueError(f"{folder} holds no results for {IMPUTATION}")
@@ -222,7 +226,7 @@ def compare(
     shapes: list[ShapeResult] = []
     if SHAPES in names:
         if not kept_only:
-            run_shapes(shape_models, list(seeds), folder=folder, redo=redo, report=tell)
+            run_shapes(shape_models, list(seeds), folder=folder, redo=redo, report=print_line)
         shapes = load_shapes(folder)
         if not shapes:
             raise ValueError(f"{folder} holds no results for {SHAPES}")
@@ -230,7 +234,7 @@ def compare(
     unseen: list[UnseenResult] = []
     if TABLES in names:
         if not kept_only:
-            run_unseen(MIXED_TABLES, densities, folder=folder, redo=redo, report=tell)
+            run_unseen(MIXED_TABLES, densities, folder=folder, redo=redo, report=print_line)
         unseen = sorted(load_unseen(folder), key=lambda r: list(MIXED_TABLES).index(r.table))
         if not unseen:
             raise ValueError(f"{folder} holds no results for {TABLES}")
@@ -261,7 +265,7 @@ def _density_page(document: Path | None, folder: Path, *, alone: bool) -> Path:
     return (document or folder / PAGE).with_name(DENSITY_PAGE)
 
 
-def _tell_ordered(
+def _print_ordered(
     problems: Sequence[OrderedProblem], folder: Path, console: Console
 ) -> list[OrderedResult]:
     """Print the folder's results on these problems, and return them."""
@@ -276,7 +280,7 @@ def _tell_ordered(
     return results
 
 
-def _tell_densities(
+def _print_densities(
     sets: Sequence[DensitySet], folder: Path, page: Path, note: str, console: Console
 ) -> None:
     """Print the folder's results on these sets, and write their document."""

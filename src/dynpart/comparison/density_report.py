@@ -168,18 +168,18 @@ def density_findings(results: Sequence[DensityResult]) -> list[str]:
     -------
     list of str
     """
-    said = []
+    sentences = []
     for model, subject in OURS.items():
         mine = _nats(results, model)
         for rival, title in RIVALS.items():
             theirs = _nats(results, rival)
             gaps = {name: mine[name] - theirs[name] for name in mine if name in theirs}
             if gaps:
-                said.append(_against(subject, title, gaps, mine, theirs))
+                sentences.append(_against(subject, title, gaps, mine, theirs))
     chosen, given = (_nats(results, name) for name in OURS)
     gaps = {name: chosen[name] - given[name] for name in chosen if name in given}
     if gaps:
-        said.append(_against(OURS[OURS_CHOSEN], OURS[OURS_GIVEN], gaps, chosen, given))
+        sentences.append(_against(OURS[OURS_CHOSEN], OURS[OURS_GIVEN], gaps, chosen, given))
     for model, subject in OURS.items():
         one = _nats(results, model, "code_nats")
         near = _nats(results, model)
@@ -189,14 +189,14 @@ def density_findings(results: Sequence[DensityResult]) -> list[str]:
             extent = f"{more[least]:.2f} nats ({_title(least)})"
             if most != least:
                 extent = f"from {extent} to {more[most]:.2f} ({_title(most)})"
-            said.append(f"For {subject}, nearby codes add {extent} to the chosen code alone.")
+            sentences.append(f"For {subject}, nearby codes add {extent} to the chosen code alone.")
     largest = _largest_mixtures(results)
     if largest:
-        said.append(
+        sentences.append(
             f"Mixtures of {MIXTURE_SIZES[-1]} components, the largest tried, were chosen "
             f"on {', '.join(largest)}; larger ones may do better."
         )
-    return said
+    return sentences
 
 
 def _largest_mixtures(results: Sequence[DensityResult]) -> list[str]:

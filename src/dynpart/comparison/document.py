@@ -277,11 +277,11 @@ def _summary(
     for problem, rows in sections:
         lines.append(f"- **{problem.title}.** " + " ".join(findings(problem, rows)))
     for results in by_table(imputation):
-        said = " ".join(imputation_findings(results))
-        lines.append(f"- **{results[0].title}, hidden cells.** {said}")
+        sentences = " ".join(imputation_findings(results))
+        lines.append(f"- **{results[0].title}, hidden cells.** {sentences}")
     for of_unseen in unseen_by_table(unseen):
-        said = " ".join(unseen_findings(of_unseen))
-        lines.append(f"- **{of_unseen[0].title}, unseen rows.** {said}")
+        sentences = " ".join(unseen_findings(of_unseen))
+        lines.append(f"- **{of_unseen[0].title}, unseen rows.** {sentences}")
     return "\n".join(lines) + "\n"
 
 

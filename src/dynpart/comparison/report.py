@@ -243,9 +243,9 @@ def findings(problem: Problem, rows: Sequence[Row]) -> list[str]:
         return ["Our model did not take part."]
     rivals = [r for r in rows if r.contestant not in OUR_VARIANTS]
     binary = [r for r in rivals if r.results[0].binary_codes]
-    said = []
+    sentences = []
     if problem.truth is not None:
-        said.append(_recovery_sentence(ours, binary))
+        sentences.append(_recovery_sentence(ours, binary))
     unit = "%" if problem.binary else " RMSE"
 
     def figures(row: Row) -> str:
@@ -257,34 +257,34 @@ def findings(problem: Problem, rows: Sequence[Row]) -> list[str]:
 
     mine = f"{figures(ours)} active units"
     if not ahead_of(ours):
-        said.append(f"No model with binary codes reconstructs better than ours ({mine}).")
+        sentences.append(f"No model with binary codes reconstructs better than ours ({mine}).")
     else:
-        said.append(
+        sentences.append(
             f"**Ahead of ours in reconstruction with binary codes** ({mine}): {ahead_of(ours)}."
         )
         for row in rows:
             if row.contestant in ENCODED:
                 still = ahead_of(row)
                 verdict = f"still ahead: {still}" if still else "no binary codes are better"
-                said.append(f"{ENCODED[row.contestant]} ours has {figures(row)}; {verdict}.")
+                sentences.append(f"{ENCODED[row.contestant]} ours has {figures(row)}; {verdict}.")
     real = [r for r in rivals if r not in binary and r.mean("error") < ours.mean("error")]
     if real:
         listed = ", ".join(f"{r.title} ({_error(problem, r)}{unit})" for r in real)
-        said.append(f"Better with real-valued codes, which carry more per unit: {listed}.")
+        sentences.append(f"Better with real-valued codes, which carry more per unit: {listed}.")
     shorter = [r for r in binary if r.mean("code_bits") < ours.mean("code_bits")]
     if not math.isnan(ours.mean("code_bits")):
         if shorter:
             listed = ", ".join(f"{r.title} ({r.mean('code_bits'):.1f} bits)" for r in shorter)
-            said.append(
+            sentences.append(
                 f"**Shorter codes than ours** ({ours.mean('code_bits'):.1f} bits): {listed}."
             )
         else:
-            said.append(
+            sentences.append(
                 f"No code is shorter than ours ({ours.mean('code_bits'):.1f} bits per row)."
             )
     if problem.name == "mnist":
-        said.append(_published_sentence(ours, rows))
-    return said
+        sentences.append(_published_sentence(ours, rows))
+    return sentences
 
 
 def _recovery_sentence(ours: Row, rivals: Sequence[Row]) -> str:
@@ -398,7 +398,7 @@ def imputation_findings(results: Sequence[ImputationResult]) -> list[str]:
     -------
     list of str
     """
-    said = []
+    sentences = []
     for share in sorted({r.share for r in results}):
         ahead = []
         for column in IMPUTATION_COLUMNS:
@@ -412,12 +412,12 @@ def imputation_findings(results: Sequence[ImputationResult]) -> list[str]:
                 mine = f"{column.heading} ({means[OURS]:{column.form}})"
                 ahead.append(f"in {mine} {', '.join(listed)}")
         if not any(r.imputer == OURS and r.share == share for r in results):
-            said.append(f"At {share:.0%} our model did not take part.")
+            sentences.append(f"At {share:.0%} our model did not take part.")
         elif ahead:
-            said.append(f"**Ahead of ours** at {share:.0%}: {'; '.join(ahead)}.")
+            sentences.append(f"**Ahead of ours** at {share:.0%}: {'; '.join(ahead)}.")
         else:
-            said.append(f"At {share:.0%} no method is ahead of ours.")
-    return said
+            sentences.append(f"At {share:.0%} no method is ahead of ours.")
+    return sentences
 
 
 def _means(results: Sequence[ImputationResult], share: float, column: Column) -> dict[str, float]:

@@ -9,11 +9,11 @@ import numpy as np
 
 from dynpart.baselines.tracking import (
     SegmentedSequence,
-    believed_right,
     fixed_share,
     hindsight_share,
     learn_expertise,
     make_segments,
+    owner_agreement,
     sequence_losses,
 )
 
@@ -70,7 +70,7 @@ def _right(sequence: SegmentedSequence) -> dict[str, float]:
     losses = len(sequence.X) * sequence_losses(sequence)
     expertise = learn_expertise(sequence.X, sequence.opinions)
     return {
-        "fixed share": believed_right(sequence, fixed_share(losses, share)),
-        "fixed share, hindsight": believed_right(sequence, hindsight_share(losses, share)),
-        "levels of expertise": believed_right(sequence, expertise.T),
+        "fixed share": owner_agreement(sequence, fixed_share(losses, share)),
+        "fixed share, hindsight": owner_agreement(sequence, hindsight_share(losses, share)),
+        "levels of expertise": owner_agreement(sequence, expertise.T),
     }

@@ -162,8 +162,8 @@ def _save(folder: Path, results: Sequence[UnseenResult]) -> None:
 
 def _line(method: DensityMethod, result: UnseenResult) -> str:
     nats = result.scores.get("nats")
-    said = "no value" if nats is None else f"{nats:.3f} nats per row"
+    score = "no value" if nats is None else f"{nats:.3f} nats per row"
     return (
         f"{result.title}, {result.n_experts} experts, fold {result.fold + 1} of {N_FOLDS}: "
-        f"{method.title}: {said} ({result.seconds:.1f} s)"
+        f"{method.title}: {score} ({result.seconds:.1f} s)"
     )

@@ -78,11 +78,11 @@ def unseen_findings(results: Sequence[UnseenResult]) -> list[str]:
     -------
     list of str
     """
-    said = []
+    sentences = []
     for n_experts in _numbers(results):
         ours = _nats(_runs(results, OURS, n_experts))
         if not ours:
-            said.append(f"With {n_experts} experts our model did not take part.")
+            sentences.append(f"With {n_experts} experts our model did not take part.")
             continue
         ahead, behind = [], []
         for name, method in DENSITY_METHODS.items():
@@ -100,8 +100,8 @@ def unseen_findings(results: Sequence[UnseenResult]) -> list[str]:
         mine = f"With {n_experts} experts ours has {np.mean(list(ours.values())):.2f} nats per row"
         parts = [f"**ahead of ours**: {', '.join(ahead)}"] if ahead else []
         parts += [f"ahead of {', '.join(behind)}"] if behind else []
-        said.append("; ".join([mine, *parts]) + ".")
-    return said
+        sentences.append("; ".join([mine, *parts]) + ".")
+    return sentences
 
 
 def unseen_section(results: Sequence[UnseenResult]) -> str:

@@ -21,8 +21,11 @@ class TableDataset:
     name : str
         What the data set is called.
     data : ndarray of shape (n_rows, n_features)
+        One row per animal.
     feature_names : tuple of str
+        Names of the columns.
     row_names : tuple of str
+        Names of the animals.
     kinds : dict of str to str
         Kinds of columns that cannot be detected from their values: ``columns=`` of the model.
     classes : tuple of str
@@ -101,6 +104,7 @@ def write_zoo(path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     path : path-like
+        File to write, a `.csv`.
     """
     with atomic_write(path, overwrite=True) as file:
         file.write(_text().encode())

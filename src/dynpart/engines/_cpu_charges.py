@@ -130,7 +130,7 @@ def kernel_charges(charges: Charges, *, background: bool) -> KernelCharges:
     return KernelCharges(
         np.ascontiguousarray(cost, dtype=np.float64),
         np.ascontiguousarray(cost.T, dtype=np.float64),
-        np.ascontiguousarray(charges.constant, dtype=np.float64),
+        np.array(charges.constant, dtype=np.float64),  # writable, or kernels are compiled again
         least,
         odds.ravel(),
         np.concatenate([[0], np.cumsum(counts)]),

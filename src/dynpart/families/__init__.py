@@ -47,6 +47,7 @@ def register(family: type[Family]) -> type[Family]:
     Parameters
     ----------
     family : subclass of Family
+        A class with a `name` that no other family has.
 
     Returns
     -------
@@ -76,7 +77,22 @@ def family_names() -> list[str]:
 
 
 def family_class(name: str) -> type[Family]:
-    """The family of this name, or ValueError."""
+    """The family of a name.
+
+    Parameters
+    ----------
+    name : str
+        Name of a registered family.
+
+    Returns
+    -------
+    subclass of Family
+
+    Raises
+    ------
+    ValueError
+        If no family has this name.
+    """
     if name not in _FAMILIES:
         known = ", ".join(map(repr, family_names()))
         raise ValueError(f"family must be 'auto' or one of {known}, got {name!r}")

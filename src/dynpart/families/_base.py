@@ -251,8 +251,8 @@ class Family(ABC):
         eta: Array,
         weight: Array,
         T_sum: Array,
-        heard_weight: Array,
-        heard_T: Array,
+        smoothed_weight: Array,
+        smoothed_T: Array,
         population: Array,
         epsilon: float,
         amount: float | None = None,
@@ -265,7 +265,7 @@ class Family(ABC):
             Opinions from `update`.
         weight, T_sum : ndarray
             Sums of all experts over the same rows, as in `update`.
-        heard_weight, heard_T : ndarray
+        smoothed_weight, smoothed_T : ndarray
             The same sums smoothed over neighbouring variables, from which `eta` was computed.
             Without neighbours these are `weight` and `T_sum`.
         population, epsilon

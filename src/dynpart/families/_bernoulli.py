@@ -93,8 +93,8 @@ class Bernoulli(Family):
         eta: Array,
         weight: Array,
         T_sum: Array,
-        heard_weight: Array,
-        heard_T: Array,
+        smoothed_weight: Array,
+        smoothed_T: Array,
         population: Array,
         epsilon: float,
         amount: float | None = None,
@@ -107,10 +107,10 @@ class Bernoulli(Family):
         ones = n_rows * population[0]
         seen = Frequencies(
             (T_sum[0], weight - T_sum[0]),
-            (heard_T[0], heard_weight - heard_T[0]),
+            (smoothed_T[0], smoothed_weight - smoothed_T[0]),
             (ones, n_rows - ones),
             weight,
-            heard_weight,
+            smoothed_weight,
             2.0,
             epsilon,
             self.clip,

@@ -186,8 +186,8 @@ class Categorical(Family):
         eta: Array,
         weight: Array,
         T_sum: Array,
-        heard_weight: Array,
-        heard_T: Array,
+        smoothed_weight: Array,
+        smoothed_T: Array,
         population: Array,
         epsilon: float,
         amount: float | None = None,
@@ -198,7 +198,7 @@ class Categorical(Family):
         """
         columns = weight.sum(axis=0) * population
         seen = Frequencies(
-            T_sum, heard_T, columns, weight, heard_weight, self.levels, epsilon, self.clip
+            T_sum, smoothed_T, columns, weight, smoothed_weight, self.levels, epsilon, self.clip
         )
         if amount is None:
             amount = seen.best_shrinkage()

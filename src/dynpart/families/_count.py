@@ -147,8 +147,8 @@ class Count(Family):
         eta: Array,
         weight: Array,
         T_sum: Array,
-        heard_weight: Array,
-        heard_T: Array,
+        smoothed_weight: Array,
+        smoothed_T: Array,
         population: Array,
         epsilon: float,
         amount: float | None = None,
@@ -167,8 +167,8 @@ class Count(Family):
 
         def means(added: float) -> tuple[Array, Array]:
             more = (epsilon + added) * (1 - share)
-            below = xp.clip(heard_weight + more, TINY, None)
-            return (heard_T[0] + share / 2 + more * average) / below, weight / below
+            below = xp.clip(smoothed_weight + more, TINY, None)
+            return (smoothed_T[0] + share / 2 + more * average) / below, weight / below
 
         def worth(added: float) -> float:
             mean, free = means(added)

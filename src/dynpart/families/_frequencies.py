@@ -28,21 +28,21 @@ class Frequencies:
 
     Attributes
     ----------
-    counts, heard : sequence of ndarray of shape (n_experts, n_features)
+    counts, smoothed : sequence of ndarray of shape (n_experts, n_features)
         Rows at each level: the expert's own, and smoothed over neighbouring variables.
     columns : sequence of ndarray of shape (n_features,)
         Total number of rows at each level.
-    weight, heard_weight : ndarray of shape (n_experts, n_features)
+    weight, smoothed_weight : ndarray of shape (n_experts, n_features)
         Rows at any level.
     n_levels : float or ndarray of shape (n_features,)
     epsilon, clip : float
     """
 
     counts: Any
-    heard: Any
+    smoothed: Any
     columns: Any
     weight: Array
-    heard_weight: Array
+    smoothed_weight: Array
     n_levels: Any
     epsilon: float
     clip: float
@@ -61,8 +61,8 @@ class Frequencies:
         prior = self.epsilon * (1 - share)
         half = self.n_levels / 2
         more = added * self._deviation(v, seen, rows) if added else 0.0
-        above = self.heard[v] - gone + share / 2 + prior * (seen + 0.5) / (rows + half)
-        below = self.heard_weight - gone + share * half + prior + 2 * more
+        above = self.smoothed[v] - gone + share / 2 + prior * (seen + 0.5) / (rows + half)
+        below = self.smoothed_weight - gone + share * half + prior + 2 * more
         return xp.clip(above + more / half, 0.0, None) / xp.clip(below, TINY, None)
 
     def _deviation(self, v: int, seen: Array, rows: Array) -> Array:

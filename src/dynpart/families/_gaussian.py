@@ -157,8 +157,8 @@ class Gaussian(Family):
         eta: Array,
         weight: Array,
         T_sum: Array,
-        heard_weight: Array,
-        heard_T: Array,
+        smoothed_weight: Array,
+        smoothed_T: Array,
         population: Array,
         epsilon: float,
         amount: float | None = None,
@@ -171,7 +171,7 @@ class Gaussian(Family):
         if not self.own_scale:
             return eta, 0.0
         overall = _mean_and_variance(population)
-        m, v = shrunk_normals(weight, heard_weight, heard_T, overall)
+        m, v = shrunk_normals(weight, smoothed_weight, smoothed_T, overall)
         return _mean_parameters(m, self._floored(v)), 0.0
 
     def equally_sure(self, eta: Array) -> Array:

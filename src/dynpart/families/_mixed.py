@@ -26,6 +26,7 @@ class Mixed(Family):
     Parameters
     ----------
     parts : tuple of Family
+        One family for each kind of column.
     columns : tuple of ndarray of int
         Indices of each part's columns; every column belongs to one part.
 
@@ -208,8 +209,8 @@ class Mixed(Family):
         eta: Array,
         weight: Array,
         T_sum: Array,
-        heard_weight: Array,
-        heard_T: Array,
+        smoothed_weight: Array,
+        smoothed_T: Array,
         population: Array,
         epsilon: float,
         amount: float | None = None,
@@ -220,8 +221,8 @@ class Mixed(Family):
                 eta[:s, :, own],
                 weight[:, own],
                 T_sum[:s, :, own],
-                heard_weight[:, own],
-                heard_T[:s, :, own],
+                smoothed_weight[:, own],
+                smoothed_T[:s, :, own],
                 population[:s, own],
                 epsilon,
                 amount,

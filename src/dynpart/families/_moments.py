@@ -43,6 +43,7 @@ class ColumnMoments:
     n_rows : int
         Number of rows, without weights.
     mean : ndarray of shape (n_features,)
+        Mean of the observed values.
     variance : ndarray of shape (n_features,)
         Exactly 0 for constant columns, and only for these.
     is_binary : bool

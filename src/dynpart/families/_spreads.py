@@ -24,7 +24,7 @@ FEWEST = 1.0
 
 
 def shrunk_normals(
-    weight: Array, heard_weight: Array, heard_T: Array, population: tuple[Array, Array]
+    weight: Array, smoothed_weight: Array, smoothed_T: Array, population: tuple[Array, Array]
 ) -> tuple[Array, Array]:
     """Shrunk means and variances, both of shape (n_experts, n_features).
 
@@ -49,8 +49,8 @@ def shrunk_normals(
     ----------
     weight : ndarray of shape (n_experts, n_features)
         Rows that each expert was responsible for.
-    heard_weight : ndarray of shape (n_experts, n_features)
-    heard_T : ndarray of shape (2, n_experts, n_features)
+    smoothed_weight : ndarray of shape (n_experts, n_features)
+    smoothed_T : ndarray of shape (2, n_experts, n_features)
         Rows, and sums of x and x^2 over them, smoothed over neighbouring variables.
     population : tuple of ndarray of shape (n_features,)
         Mean and variance of the data.
@@ -60,9 +60,9 @@ def shrunk_normals(
     mean, variance : ndarray of shape (n_experts, n_features)
     """
     xp, (overall, total) = namespace(weight), population
-    rows = xp.clip(heard_weight, TINY, None)
-    average = xp.where(heard_weight > TINY, heard_T[0] / rows, overall)
-    square = xp.clip(heard_T[1] / rows - average * average, 0.0, None)
+    rows = xp.clip(smoothed_weight, TINY, None)
+    average = xp.where(smoothed_weight > TINY, smoothed_T[0] / rows, overall)
+    square = xp.clip(smoothed_T[1] / rows - average * average, 0.0, None)
     free = xp.clip(weight - 1, 0.0, None)
     seen = square * weight / xp.clip(free, FEWEST, None)
     all_free = free.sum(axis=0)
@@ -76,7 +76,7 @@ def shrunk_normals(
     share = xp.clip((known - 2) / FEWEST, 0.0, 1.0)
     v = share * v + (1 - share) * common * (nu - 2) / nu
     added = v / common * _rows_of_the_mean(weight, average, overall, common)
-    mean = (heard_T[0] + added * overall) / xp.clip(heard_weight + added, TINY, None)
+    mean = (smoothed_T[0] + added * overall) / xp.clip(smoothed_weight + added, TINY, None)
     unknown = 1 / xp.clip(weight + added, TINY, None)
     return mean, v * (1 + unknown) * nu / (nu - 2)
 

@@ -15,7 +15,26 @@ LARGEST = 1e150
 def stored_number(
     numbers: Mapping[str, Any], name: str, *, least: float = -LARGEST, most: float = LARGEST
 ) -> float:
-    """The number `name`, or ValueError if it is missing or out of bounds."""
+    """A number from a model file.
+
+    Parameters
+    ----------
+    numbers : mapping
+        The stored numbers by name.
+    name : str
+        Name of the number.
+    least, most : float, default=-1e150, 1e150
+        Its bounds, inclusive.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        If the number is missing or out of bounds.
+    """
     value = numbers.get(name)
     if type(value) not in (int, float) or not least <= value <= most:  # type: ignore[operator]
         raise ValueError(f"{name} must be a number from {least:g} to {most:g}")
@@ -30,7 +49,28 @@ def stored_column(
     least: float = -LARGEST,
     most: float = LARGEST,
 ) -> NDArray[np.float64]:
-    """The array `name`, or ValueError unless it has one number within bounds per variable."""
+    """An array from a model file, with one number per variable.
+
+    Parameters
+    ----------
+    arrays : mapping
+        The stored arrays by name.
+    name : str
+        Name of the array.
+    n_features : int
+        Number of variables.
+    least, most : float, default=-1e150, 1e150
+        Bounds of its numbers, inclusive.
+
+    Returns
+    -------
+    ndarray of shape (n_features,)
+
+    Raises
+    ------
+    ValueError
+        If the array is missing, has another shape or type, or holds a number out of bounds.
+    """
     array = arrays.get(name)
     if array is None or array.shape != (n_features,) or array.dtype != np.float64:
         raise ValueError(f"{name} must hold a float64 for each of {n_features} variables")

@@ -61,7 +61,7 @@ def sum_neighbours(density, ranks, active, tables, log_density, activation):
     is_active, seats = np.zeros(n_experts + 1, np.bool_), np.empty(n_experts, np.int64)
     for i in range(len(active)):
         code = seats[: list_code(active[i], is_active, seats)]
-        values, _, _ = tell_neighbours(code, is_active, density[i], ranks, tables)
+        values, _, _ = neighbour_values(code, is_active, density[i], ranks, tables)
         if len(code) == 1:
             values[1, n_experts] = -np.inf  # the empty code is excluded
         log_density[i] = share_out(code, values, activation[i])
@@ -87,8 +87,8 @@ def lose_experts(density, ranks, active, tables, fewest, losses):
     is_active, seats = np.zeros(n_experts + 1, np.bool_), np.empty(n_experts, np.int64)
     for i in range(len(active)):
         code = seats[: list_code(active[i], is_active, seats)]
-        values, gains, explained = tell_neighbours(code, is_active, density[i], ranks, tables)
-        told = values[0, n_experts]
+        values, gains, explained = neighbour_values(code, is_active, density[i], ranks, tables)
+        value = values[0, n_experts]
         # Log P(h) of the code, and of the code with one more expert.
         chances = values[0] - explained[0]
         for k in range(n_experts):
@@ -105,11 +105,11 @@ def lose_experts(density, ranks, active, tables, fewest, losses):
             gain = gains[row, best] if best < n_experts else 0.0
             chance = values[row, best] - explained[row] - gain
             both = np.log1p(np.exp(min(chances[best] - chance, MOST)))
-            losses[i, code[s]] = told - values[row, best] - both
+            losses[i, code[s]] = value - values[row, best] - both
 
 
 @part
-def tell_neighbours(code, is_active, density, ranks, tables):
+def neighbour_values(code, is_active, density, ranks, tables):
     """Log P(x | h) P(h) of the codes that differ by one change.
 
     Row 0 of the results is for the code itself, row 1 + s for the code without its expert s.

@@ -61,8 +61,8 @@ def neighbourhood(
 
     found = Neighbourhood(np.empty(len(rows)), np.empty(active.shape))
 
-    def of_part(part: slice, *told: Any) -> None:
-        sum_neighbours(*told, found.log_density[part], found.activation[part])
+    def of_part(part: slice, *arguments: Any) -> None:
+        sum_neighbours(*arguments, found.log_density[part], found.activation[part])
 
     _by_parts(rows, active, experts, prior, of_part)
     return found
@@ -92,8 +92,8 @@ def expert_losses(
 
     losses = np.empty(active.shape)
 
-    def of_part(part: slice, *told: Any) -> None:
-        lose_experts(*told, max(1, fewest), losses[part])
+    def of_part(part: slice, *arguments: Any) -> None:
+        lose_experts(*arguments, max(1, fewest), losses[part])
 
     _by_parts(rows, active, experts, prior, of_part)
     return losses

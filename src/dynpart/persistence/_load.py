@@ -16,6 +16,7 @@ def load(path: str | os.PathLike[str], *, max_bytes: int = MOST_BYTES) -> Dynami
     Parameters
     ----------
     path : path-like
+        A file written by `save`.
     max_bytes : int, default=2**32
         Larger files are rejected.
 

@@ -89,14 +89,14 @@ def reproduce(
 def _run_experiment(
     experiment: Experiment, folder: Path, console: Console, seed: int, engine: str, fresh: bool
 ) -> list[Run]:
-    def say(text: str) -> None:
+    def report(text: str) -> None:
         console.print(f"  {text}")
 
     data = experiment.load()
     runs = []
     for variant in experiment.variants:
         finished = run(
-            experiment, variant, data, folder, seed=seed, engine=engine, fresh=fresh, say=say
+            experiment, variant, data, folder, seed=seed, engine=engine, fresh=fresh, report=report
         )
         runs.append(finished)
         with console.status("drawing"):

@@ -49,8 +49,8 @@ def measure(
     H = model.transform(X)
     encode_seconds = time.perf_counter() - start
     owner = model.partition(H)
-    said = None if model.amplitude is None else model.amplitudes(X, H)
-    composed = model.inverse_transform(H, said, given=X)
+    amplitudes = None if model.amplitude is None else model.amplitudes(X, H)
+    composed = model.inverse_transform(H, amplitudes, given=X)
     log_likelihood = float(model.log_likelihood(X, H).mean())
     bits = -(log_likelihood + float(model.log_prior(H).mean())) / math.log(2)
     if is_gray(model):

@@ -32,7 +32,7 @@ def run(
     seed: int,
     engine: str,
     fresh: bool = False,
-    say: Callable[[str], None] = lambda text: None,
+    report: Callable[[str], None] = lambda text: None,
 ) -> Run:
     """Fit and measure one variant, or read it from `folder` if it was fitted before.
 
@@ -50,7 +50,7 @@ def run(
     engine : str
     fresh : bool, default=False
         Learn again even if there is a kept run.
-    say : callable
+    report : callable
         Called with a line of text before each long step.
 
     Returns
@@ -60,12 +60,12 @@ def run(
     settings = _settings(experiment, variant, data, seed, engine)
     kept = None if fresh else read_record(folder, variant, settings)
     if kept is not None:
-        say(f"{variant.title}: kept from before")
+        report(f"{variant.title}: kept from before")
         return Run(
             variant, load(_model_path(folder, variant)), kept, _read_snapshots(folder, variant)
         )
 
-    say(f"{variant.title}: learning from {len(data.train):,} rows")
+    report(f"{variant.title}: learning from {len(data.train):,} rows")
     model = _model(variant, data, seed, engine)
     # Compile kernels before the time is measured.
     fitted_aside(clone(model).set_params(max_iter=2), data.train[:WARM_UP_ROWS])
@@ -85,7 +85,7 @@ def run(
         error, n_linear = principal_components(data.train, data.test, wanted)
         result = dataclasses.replace(result, linear_error=error, n_linear=n_linear)
     if experiment.n_seeds:
-        say(f"{variant.title}: {experiment.n_seeds} more seeds")
+        report(f"{variant.title}: {experiment.n_seeds} more seeds")
         result = _with_recovery(result, model, data, seed, experiment.n_seeds)
     taken = snapshots(model, data.train, experiment.snapshots)
     _keep(folder, variant, settings, Run(variant, model, result, taken))

@@ -12,7 +12,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
+class HeldBackScores:
     """Scores of the held-back rows under a model.
 
     Attributes
@@ -30,18 +30,18 @@ class Told:
     n_active: float = 1.0
 
     @classmethod
-    def alone(cls, density: Array) -> Told:
+    def alone(cls, density: Array) -> HeldBackScores:
         """Scores of a mixture, of which only log P(x) is used."""
         return cls(density, density)
 
-    def with_others(self, other: Told) -> Told:
+    def with_others(self, other: HeldBackScores) -> HeldBackScores:
         """The same model's scores of further rows; numbers of active experts are added."""
         joint = np.concatenate([self.joint, other.joint])
         density = np.concatenate([self.density, other.density])
-        return Told(joint, density, self.n_active + other.n_active)
+        return HeldBackScores(joint, density, self.n_active + other.n_active)
 
 
-Curve = dict[int, Told]
+Curve = dict[int, HeldBackScores]
 """Scores of held-back rows, by number of experts."""
 
 TIE = 1.0
@@ -57,6 +57,7 @@ class TriedSize:
     Attributes
     ----------
     n_experts : int
+        The number of experts.
     nats : float
         Mean log P(x | h) + log P(h) of the held-back rows, in nats per row; log P(x) where the
         choice is among mixtures.
@@ -143,8 +144,8 @@ class Selection:
 
 def compared(curve: Curve, weight: Array, n_turns: int) -> tuple[TriedSize, ...]:
     """All sizes, small ones first, each with the standard error of its difference from the best."""
-    joint = _beside_best({size: told.joint for size, told in curve.items()}, weight)
-    density = _beside_best({size: told.density for size, told in curve.items()}, weight)
+    joint = _beside_best({size: scores.joint for size, scores in curve.items()}, weight)
+    density = _beside_best({size: scores.density for size, scores in curve.items()}, weight)
     return tuple(
         TriedSize(size, *joint[size], curve[size].n_active / n_turns, *density[size])
         for size in sorted(curve)
@@ -172,7 +173,7 @@ def chosen(tried: tuple[TriedSize, ...]) -> int:
     chosen whose description, by one code per row, is about as short as the shortest of them.
     """
     densities = [(one.density, one.density_error) for one in tried]
-    known = [(told, of) for told, of in densities if told is not None and of is not None]
+    known = [(score, of) for score, of in densities if score is not None and of is not None]
     tried = _as_good(tried, known)
     return _as_good(tried, [(one.nats, one.error) for one in tried])[0].n_experts
 

@@ -30,7 +30,7 @@ from dynpart.learning import (
 from dynpart.neighbourhood import expert_losses, neighbourhood
 from dynpart.prior import CodePrior
 from dynpart.pursuits import pursue
-from dynpart.selection._choice import TIE, Curve, Told, chosen, compared, standard_error
+from dynpart.selection._choice import TIE, Curve, HeldBackScores, chosen, compared, standard_error
 
 Array = NDArray[np.float64]
 
@@ -64,7 +64,7 @@ class Candidate:
 
     experts: Experts
     prior: CodePrior
-    told: Told
+    scores: HeldBackScores
 
     @property
     def n_experts(self) -> int:
@@ -81,7 +81,7 @@ class Judge:
         self.n_largest = 0
         self.leader: Candidate | None = None
         self._pulls: dict[int, float] = {}  # by number of components
-        self._led: tuple[Candidate, Told] | None = None
+        self._led: tuple[Candidate, HeldBackScores] | None = None
         rng = np.random.default_rng(seed)
         self.sample = self.task.draw(rng, JUDGED_ROWS, replace=False)
 
@@ -97,7 +97,7 @@ class Judge:
         better. It is not learnt if the large model, reduced to this size, is clearly worse. One
         expert stands for independent columns.
         """
-        found: Curve = {1: Told.alone(self.columns)} if least == 1 else {}
+        found: Curve = {1: HeldBackScores.alone(self.columns)} if least == 1 else {}
         least = max(least, min(2, most))
         n_experts, tried = min(most, max(FIRST, least)), 0
         while True:
@@ -134,9 +134,9 @@ class Judge:
         n_worse = 0
         while True:
             size = candidate.n_experts
-            found[size] = candidate.told
-            self._tell(candidate, report)
-            n_worse = n_worse + 1 if self._is_worse(found, candidate.told) else 0
+            found[size] = candidate.scores
+            self._report(candidate, report)
+            n_worse = n_worse + 1 if self._is_worse(found, candidate.scores) else 0
             ratio = RATIO if n_worse < GIVE_UP else 0.5
             size = max(least, min(size - 1, round(ratio * size)))
             if size >= candidate.n_experts or size <= above:
@@ -152,11 +152,11 @@ class Judge:
         found: Curve = {}
         for size in sizes:
             if size == 1:
-                found[size] = Told.alone(self.columns)
+                found[size] = HeldBackScores.alone(self.columns)
                 break
             if size < candidate.n_experts:
                 candidate = self.relearnt(self.dropped(candidate, size), floor)
-            found[size] = candidate.told
+            found[size] = candidate.scores
         return found
 
     def fitted(self, n_experts: int, least: int) -> tuple[Candidate, int]:
@@ -245,35 +245,35 @@ class Judge:
         n_experts, best, n_vain = 2, -np.inf, 0
         while n_experts <= most and n_vain < 2:
             enough = best + EARNED * (n_experts - max(found, default=0)) / self.task.n_rows
-            told = self._by_mixture(n_experts, pulls[0])
-            if told is None:
+            scores = self._by_mixture(n_experts, pulls[0])
+            if scores is None:
                 break
-            nats = self._mean(told.density)
+            nats = self._mean(scores.density)
             for pull in pulls[1:] if nats <= enough else ():
                 again = self._by_mixture(n_experts, pull)
                 if again is not None and self._mean(again.density) > nats:
-                    told, nats = again, self._mean(again.density)
+                    scores, nats = again, self._mean(again.density)
                     pulls = [one for one in pulls if one >= pull]
             if report is not None:
                 report(f"mixture of {n_experts}: held-back rows have {nats:.3f} nats")
             if nats > enough:
-                found[n_experts], best, n_vain = told, nats, 0
+                found[n_experts], best, n_vain = scores, nats, 0
                 self._pulls[n_experts] = pulls[0]
             else:
                 n_vain += 1
             n_experts = max(n_experts + 1, round(GROWTH * n_experts))
         return found
 
-    def _by_mixture(self, n_experts: int, pull: float) -> Told | None:
+    def _by_mixture(self, n_experts: int, pull: float) -> HeldBackScores | None:
         """Scores of held-back rows under a mixture; None if components are idle."""
         mixture = self._mixture(n_experts, pull)
         if self._share_idle(mixture) > IDLE:
             return None
-        return Told.alone(mixture.log_densities(self.split.held))
+        return HeldBackScores.alone(mixture.log_densities(self.split.held))
 
     def follow_mixtures(self, sizes: list[int]) -> Curve:
         """The same for these sizes."""
-        return {size: Told.alone(self.mixture(size)) for size in sizes}
+        return {size: HeldBackScores.alone(self.mixture(size)) for size in sizes}
 
     def prefers(self, mixtures: Curve) -> bool:
         """Whether one expert per row has clearly shorter descriptions, as a fit would decide."""
@@ -285,22 +285,24 @@ class Judge:
     def _lacks_parts(self, mixtures: Curve) -> bool:
         """Whether a mixture with no more experts is clearly better than several experts per row."""
         assert self.leader is not None
-        few = {size: told for size, told in mixtures.items() if size <= self.leader.n_experts}
+        few = {size: scores for size, scores in mixtures.items() if size <= self.leader.n_experts}
         if not few:
             return False
         best = self._highest(few)
-        if self._mean(best.density) <= self._mean(self.leader.told.density):
+        if self._mean(best.density) <= self._mean(self.leader.scores.density):
             return False
-        return self.prefers(few) and self._is_worse(few, Told.alone(self._leading.density))
+        return self.prefers(few) and self._is_worse(
+            few, HeldBackScores.alone(self._leading.density)
+        )
 
     @property
-    def _leading(self) -> Told:
+    def _leading(self) -> HeldBackScores:
         """Scores of held-back rows under the best experts and the prior of all other rows."""
         assert self.leader is not None
         if self._led is None or self._led[0] is not self.leader:
             experts = self.leader.experts
             _, prior = self.encoding.counted(self.task.engine, self.task.rows, experts)
-            self._led = self.leader, self._told(experts, prior)
+            self._led = self.leader, self._scored(experts, prior)
         return self._led[1]
 
     def _sized(self, n_experts: int) -> Task:
@@ -315,13 +317,13 @@ class Judge:
     def _judged(self, experts: Experts) -> Candidate:
         """Experts, the prior of a sample of training rows, and scores of held-back rows."""
         _, prior = self.encoding.counted(self.task.engine, self.sample, experts, rounds=1)
-        found = Candidate(experts, prior, self._told(experts, prior))
-        best = -np.inf if self.leader is None else self._mean(self.leader.told.density)
-        if self._mean(found.told.density) > best:
+        found = Candidate(experts, prior, self._scored(experts, prior))
+        best = -np.inf if self.leader is None else self._mean(self.leader.scores.density)
+        if self._mean(found.scores.density) > best:
             self.leader = found
         return found
 
-    def _told(self, experts: Experts, prior: CodePrior) -> Told:
+    def _scored(self, experts: Experts, prior: CodePrior) -> HeldBackScores:
         """Scores of the held-back rows."""
         rule, held = self.encoding.rule(experts.log2_expertise.shape, prior), self.split.held
         encoders = self.encoding.encoders(experts)
@@ -332,7 +334,7 @@ class Judge:
         density = neighbourhood(rows, active, here, prior).log_density
         density = np.maximum(joint, density + row_log_base(rows, here.family))
         n_active = float(np.average(active.sum(axis=1), weights=self.split.weight))
-        return Told(joint, density, n_active)
+        return HeldBackScores(joint, density, n_active)
 
     def _mean(self, scores: Array) -> float:
         return float(np.average(scores, weights=self.split.weight))
@@ -347,21 +349,21 @@ class Judge:
             for size in one | other
         }
 
-    def _highest(self, found: Curve) -> Told:
-        return max(found.values(), key=lambda told: self._mean(told.joint))
+    def _highest(self, found: Curve) -> HeldBackScores:
+        return max(found.values(), key=lambda scores: self._mean(scores.joint))
 
-    def _is_worse(self, found: Curve, told: Told, errors: float = CLEARLY) -> bool:
+    def _is_worse(self, found: Curve, scores: HeldBackScores, errors: float = CLEARLY) -> bool:
         """Whether scores are this many standard errors worse than the best ones found."""
-        difference = self._highest(found).joint - told.joint
+        difference = self._highest(found).joint - scores.joint
         return self._mean(difference) > errors * standard_error(difference, self.split.weight)
 
-    def _tell(self, candidate: Candidate, report: Callable[[str], None] | None) -> None:
+    def _report(self, candidate: Candidate, report: Callable[[str], None] | None) -> None:
         if report is not None:
-            told = candidate.told
+            scores = candidate.scores
             report(
                 f"{candidate.n_experts} experts: held-back rows have "
-                f"{self._mean(told.joint):.3f} nats by their codes, "
-                f"{self._mean(told.density):.3f} by all near them, {told.n_active:.1f} active"
+                f"{self._mean(scores.joint):.3f} nats by their codes, "
+                f"{self._mean(scores.density):.3f} by all near them, {scores.n_active:.1f} active"
             )
 
 

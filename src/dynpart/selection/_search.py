@@ -69,7 +69,7 @@ def select_size(
     for judge in judges[1:]:
         sizes = sorted(curve, reverse=True)
         found = judge.follow_mixtures(sizes) if one_each else judge.follow(sizes)
-        curve = {size: told.with_others(found[size]) for size, told in curve.items()}
+        curve = {size: scores.with_others(found[size]) for size, scores in curve.items()}
     tried = compared(curve, weight, len(splits))
     n_experts = chosen(tried)
     columns = _mean([judge.columns for judge in judges], weight)

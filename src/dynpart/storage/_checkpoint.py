@@ -44,7 +44,9 @@ def save_checkpoint(path: str | os.PathLike[str], checkpoint: Checkpoint) -> Non
     Parameters
     ----------
     path : path-like
+        The checkpoint file.
     checkpoint : Checkpoint
+        State to write.
 
     Examples
     --------
@@ -75,6 +77,7 @@ def load_checkpoint(path: str | os.PathLike[str], *, task: str = "") -> Checkpoi
     Parameters
     ----------
     path : path-like
+        The checkpoint file.
     task : str, default=""
         The fingerprint the checkpoint must have; empty accepts any.
 

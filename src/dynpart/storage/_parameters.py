@@ -140,8 +140,8 @@ def _packed_kind(kind: Any) -> Any:
 
 def _columns(path: Any, value: Any) -> dict[Any, Any] | list[Any]:
     """The parameter `columns` of a file; its kinds are checked when it is used."""
-    said = isinstance(value, dict) and len(value) == 1
-    pairs, kinds = (value.get("of"), value.get("all")) if said else (None, None)
+    is_pair = isinstance(value, dict) and len(value) == 1
+    pairs, kinds = (value.get("of"), value.get("all")) if is_pair else (None, None)
     if isinstance(kinds, list) and all(map(_is_kind, kinds)):
         return kinds
     if isinstance(pairs, list) and all(

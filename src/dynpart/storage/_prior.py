@@ -78,8 +78,8 @@ def with_prior(meta: Mapping[str, Any]) -> Mapping[str, Any]:
     In older versions codes were chosen by likelihood alone or under independent activations.
     """
     parts = {name: meta[name] for name in ("parameters", "counted_with") if name in meta}
-    said = {name: part for name, part in parts.items() if isinstance(part, dict)}
-    return {**meta, **{name: _with_prior(part) for name, part in said.items()}}
+    valid = {name: part for name, part in parts.items() if isinstance(part, dict)}
+    return {**meta, **{name: _with_prior(part) for name, part in valid.items()}}
 
 
 def _with_prior(parameters: dict[str, Any]) -> dict[str, Any]:

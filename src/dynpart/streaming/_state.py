@@ -50,6 +50,7 @@ class Averages:
     n_rows : float
         Effective number of rows of the averages.
     usage : ndarray of shape (n_experts,)
+        Share of rows in which each expert is active.
     sums : ResponsibilitySums
         Each divided by the number of rows.
     """
@@ -101,7 +102,9 @@ class Candidate:
     Attributes
     ----------
     experts : Experts
+        Its experts so far.
     min_active : int
+        The minimum with which it searches.
     averages : Averages
         Running averages over the batches so far.
     """

@@ -49,10 +49,13 @@ def accumulate(
     rows : ndarray of shape (n_rows, n_features)
         Numbers, NaN for missing values; or rows in the form of `engine`.
     experts : Experts
+        The experts to encode with, or to continue from.
     rule : PursuitRule
+        How rows are encoded: limits on active experts, costs, refinement.
     sample_weight : ndarray of shape (n_rows,), optional
         How many rows each row stands for.
     engine : Engine, optional
+        What processes the rows; by default the best one of this machine.
 
     Returns
     -------
@@ -98,6 +101,7 @@ def merge(parts: Iterable[Sums]) -> Sums:
     Parameters
     ----------
     parts : iterable of Sums
+        Sums of disjoint rows.
 
     Returns
     -------
@@ -125,6 +129,7 @@ def update(
     experts : Experts
         The experts with which the sums were computed.
     sums : Sums
+        Sums over all rows, from :func:`accumulate` and :func:`merge`.
     moments : ColumnMoments
         Of the data as a whole, towards which opinions are shrunk.
     plan : Plan, optional
@@ -180,7 +185,21 @@ def step_of_batch(steps: list[Step], t: int) -> Step:
 
 
 def begin(task: Task, plan: Plan, seed: int) -> Stream:
-    """A stream before its first batch, which is the task's rows."""
+    """A stream before its first batch.
+
+    Parameters
+    ----------
+    task : Task
+        Its rows are the first batch.
+    plan : Plan
+        How experts start, and which minimum numbers of active experts are tried.
+    seed : int
+        Seed of the random numbers.
+
+    Returns
+    -------
+    Stream
+    """
     start = plan.start(task.family, task.moments, task.n_experts, np.random.default_rng(seed))
     nothing = Averages.none(start)
     return Stream(tuple(Candidate(start, least, nothing) for least in candidates(plan, task)))
@@ -194,7 +213,9 @@ def resume(task: Task, experts: Experts, moments: ColumnMoments) -> Stream:
     task : Task
         Its rows are the next batch, which initialises the averages.
     experts : Experts
+        The experts to encode with, or to continue from.
     moments : ColumnMoments
+        Column moments of the rows that they were learnt from.
 
     Returns
     -------
@@ -215,6 +236,7 @@ def advance(task: Task, plan: Plan, stream: Stream) -> Stream:
     plan : Plan
         Batch t follows its step t, or its last step, adapted by :func:`step_of_batch`.
     stream : Stream
+        State after the previous batch.
 
     Returns
     -------

@@ -50,7 +50,13 @@ class Table:
     words: tuple[tuple[str, ...] | None, ...] | None = None
 
     def words_of(self, column: int) -> tuple[str, ...] | None:
-        """The texts of a column; None if it holds numbers."""
+        """The texts of a column; None if it holds numbers.
+
+        Parameters
+        ----------
+        column : int
+            Index of the column.
+        """
         return None if self.words is None else self.words[column]
 
     def coded(self) -> Coded:
@@ -61,7 +67,13 @@ class Table:
         return Coded(self.values, words, dtypes, self.names)
 
     def taken(self, columns: Sequence[int]) -> Table:
-        """The table with only these columns, in this order."""
+        """The table with only these columns, in this order.
+
+        Parameters
+        ----------
+        columns : sequence of int
+            Indices of the columns.
+        """
         names, words = self.names, self.words
         return replace(
             self,
@@ -77,7 +89,13 @@ class Table:
         return replace(rest, values=compact(rest.values), words=words)
 
     def texts(self, column: int) -> tuple[str, ...]:
-        """Values of a column as texts; empty for missing values."""
+        """Values of a column as texts; empty for missing values.
+
+        Parameters
+        ----------
+        column : int
+            Index of the column.
+        """
         words, values = self.words_of(column), self.values[:, column].tolist()
         if words is None:
             return tuple("" if value != value else level_name(value) for value in values)

@@ -22,7 +22,7 @@ MOST_SHOWN = 60
 """Maximum number of columns shown one by one; of more, only unusual columns are shown."""
 
 
-def said_kinds(
+def declared_kinds(
     source: str, table: Table, kinds: Mapping[str, Collection[str] | None]
 ) -> dict[str | int, str]:
     """The user's settings for columns, by name, or by index if they have no names.
@@ -44,27 +44,27 @@ def said_kinds(
     TableError
         If a column does not exist or has two kinds.
     """
-    said: dict[str | int, str] = {}
+    declared: dict[str | int, str] = {}
     for kind, wanted in kinds.items():
         for d in places(Path(source), wanted or (), kind, table.values.shape[1], table.names):
             key = d if table.names is None else table.names[d]
-            if said.get(key, kind) != kind:
+            if declared.get(key, kind) != kind:
                 raise TableError(
-                    f"{called(d, table.names)} is declared both {said[key]} and {kind}"
+                    f"{called(d, table.names)} is declared both {declared[key]} and {kind}"
                 )
-            said[key] = kind
-    return said
+            declared[key] = kind
+    return declared
 
 
 def variables_of(
-    table: Table, said: Mapping[str | int, str]
+    table: Table, declared: Mapping[str | int, str]
 ) -> tuple[Table, list[tuple[str, str]]]:
     """The columns to learn from; texts that only distinguish rows become labels, or are left out.
 
     Parameters
     ----------
     table : Table
-    said : mapping
+    declared : mapping
         The user's settings for columns; these columns are kept.
 
     Returns
@@ -83,7 +83,7 @@ def variables_of(
     for d in range(table.values.shape[1]):
         words = table.words_of(d)
         name = table.names[d] if table.names else d
-        if words is None or name in said or boolean_words(words):
+        if words is None or name in declared or boolean_words(words):
             kept.append(d)
             continue
         texts = Counter(text for text in table.texts(d) if text)
