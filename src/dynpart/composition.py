@@ -5,10 +5,13 @@ This module knows mean parameters of families and levels of expertise, no data.
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-from dynpart.arrays import block_values, namespace, row_blocks
+from dynpart.arrays import block_values, is_remote, namespace, row_blocks
 
 Array = NDArray[np.float64]
 
@@ -64,6 +67,12 @@ def owners(ranks: NDArray[np.int32], active: NDArray[np.bool_]) -> NDArray[np.in
     xp = namespace(ranks)
     if xp is np:
         return _owners_of_few(ranks, active)
+    if is_remote(ranks) and find_spec("triton") is not None:
+        from dynpart.engines._triton_codes import owners_of_codes
+
+        tensors: Any = ranks, active
+        on_device: Any = owners_of_codes(*tensors)
+        return on_device
     blocks = row_blocks(len(active), n_experts * n_features, values=block_values(ranks))
     found = [xp.where(active[some, :, None], ranks, n_experts).argmin(axis=1) for some in blocks]
     return xp.concatenate(found).int() if found else ranks[:0]

@@ -64,6 +64,7 @@ from dynpart.validation import (
     check_with_autoregressive,
     checked_tensor,
     checked_weights,
+    codes_in_place,
     random_generator,
     rows_have,
     without_masks,
@@ -393,7 +394,7 @@ class FittedModel(
         ndarray of shape (n_rows, n_features)
             Index of the active expert with the highest expertise.
         """
-        active = like(check_codes(H, self._ready()), H)
+        active = codes_in_place(H, self._ready())
         return owners(self._experts().like(active).ranks, active)
 
     def log_likelihood(self, X: ArrayLike, H: ArrayLike) -> NDArray[np.float64]:
@@ -410,7 +411,7 @@ class FittedModel(
         -------
         ndarray of shape (n_rows,)
         """
-        active = check_codes(H, self._ready())
+        active = codes_in_place(H, self._ready())
         if is_source(X):
             return self._by_blocks(self.log_likelihood, X, active)
         rows = self._checked_rows(X, self._engine(X))
@@ -432,9 +433,9 @@ class FittedModel(
         -------
         ndarray of shape (n_rows,)
         """
-        active = check_codes(H, self._ready())
+        active = codes_in_place(H, self._ready())
         self._check_counted()
-        return like(self.prior_.log_prob(to_numpy(active)), H)
+        return like(self.prior_.log_prob(active), H)
 
     @property
     def types_(self) -> tuple[RowType, ...]:

@@ -16,7 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 from dynpart.arrays import (
     column_words,
     first_true,
+    is_remote,
     is_tensor,
+    like,
     namespace,
     place,
     row_blocks,
@@ -189,6 +191,15 @@ def check_codes(H: ArrayLike, n_experts: int) -> NDArray[np.bool_]:
             f"{empty[0]} (counted from 0)"
         )
     return active
+
+
+def codes_in_place(H: Any, n_experts: int) -> Any:
+    """The same as the type of array that `H` is; codes on a GPU are checked there."""
+    if is_remote(H) and H.ndim == 2 and H.shape[1] == n_experts:
+        active = H != 0
+        if bool((active == H).all() & active.any(dim=1).all()):
+            return active
+    return like(check_codes(H, n_experts), H)
 
 
 # ------------------------------------------------------------------------------------- rows

@@ -13,12 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.feature_extraction.image import grid_to_graph
 
-from dynpart import DynamicPartitionModel
+from dynpart import DynamicPartitionModel, validation
 from dynpart.arrays import to_numpy
+from dynpart.composition import expertise_ranks, owners
 from dynpart.datasets import make_bars, make_pairs
-from dynpart.engines import Codes, Experts, make_engine
+from dynpart.engines import Codes, Experts, PursuitRule, make_engine
 from dynpart.engines.reference import ReferenceEngine
 from dynpart.learning import Annealed
+from dynpart.prior import CodePrior
 from dynpart.pursuits import pursue
 from tests.effort import examples
 from tests.engines.parity import (
@@ -244,6 +246,32 @@ def test_codes_turned_round_name_the_rows_of_every_expert(kernels, n_rows):
             np.testing.assert_array_equal(members[k, : counts[k]], expected)
 
 
+@pytest.mark.parametrize("kernels", [KERNELS])
+@pytest.mark.parametrize("n_rows", [0, 1, 40])
+def test_owners_found_on_the_device_are_those_of_numpy(kernels, n_rows):
+    from dynpart.engines._triton_codes import owners_of_codes
+
+    rng = np.random.default_rng(3)
+    ranks = expertise_ranks(rng.normal(size=(7, 150)))
+    active = rng.random((n_rows, 7)) < 0.4
+    active[:, 2] |= ~active.any(axis=1)
+    found = owners_of_codes(*(torch.as_tensor(part, device=DEVICE) for part in (ranks, active)))
+    np.testing.assert_array_equal(to_numpy(found), owners(ranks, active))
+
+
+@pytest.mark.parametrize("kernels", [KERNELS])
+def test_charges_under_a_prior_are_moved_to_the_device_once(kernels):
+    from dynpart.engines._triton_tables import lane_charges
+
+    prior = CodePrior.independent(np.array([0.2, 0.5, 0.9]))
+    first, again, dearer = (
+        lane_charges(PursuitRule(1, 3, np.full(3, cost), n_swaps=1, prior=prior), 16, DEVICE)
+        for cost in (0.0, 0.0, 1.0)
+    )
+    assert again is first
+    np.testing.assert_allclose(to_numpy(dearer.cost - first.cost)[:, :3], 1.0)
+
+
 @too_slow
 @both_ways
 @pytest.mark.parametrize("family", ["bernoulli", "gaussian"])
@@ -416,6 +444,22 @@ def test_blocks_of_rows_are_learnt_on_the_device():
 def test_bad_tensors_are_named(X, message):
     with pytest.raises(ValueError, match=f"^X .*{message}"):
         DynamicPartitionModel(2, engine="torch").fit(X)
+
+
+def test_codes_on_a_device_are_checked_there(monkeypatch):
+    monkeypatch.setattr(validation, "is_remote", validation.is_tensor)
+    codes = torch.tensor([[1, 0, 1], [0, 1, 0]], dtype=torch.uint8, device=DEVICE)
+    with monkeypatch.context() as on_device:
+        on_device.setattr(validation, "check_codes", None)
+        for H in (codes, codes.double()):
+            torch.testing.assert_close(validation.codes_in_place(H, 3), codes.bool())
+    for bad, message in (
+        (codes.double() / 2, "only 0 and 1"),
+        (codes * 0, "an active expert in every row"),
+        (codes[:, :2], "one column per expert"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            validation.codes_in_place(bad, 3)
 
 
 def test_a_tensor_of_another_width_is_named():

@@ -143,14 +143,6 @@ def worth_alone(scores: Tensor, rule: PursuitRule) -> tuple[Tensor, Tensor]:
     return most, begin
 
 
-def alone_is_worth_more(
-    scores: Tensor, order: Tensor, log_likelihood: Tensor, rule: PursuitRule
-) -> Tensor:
-    """Whether a single expert, given log-likelihoods of experts alone, is better than the code."""
-    before = worth_of_codes(order, log_likelihood, rule)
-    return worth_alone(scores, rule)[0] > before + MARGIN
-
-
 def worth_of_codes(order: Tensor, log_likelihood: Tensor, rule: PursuitRule) -> Tensor:
     """Log-likelihoods of codes minus their charges."""
     return log_likelihood + rule.charges.like(order).of_codes(order.long())

@@ -20,16 +20,16 @@ from torch import Tensor
 
 from dynpart.engines._contract import MARGIN, Experts, PursuitRule
 from dynpart.engines._torch_codes import best_start
+from dynpart.engines._triton_charges import find_values, judged, mark_active
 from dynpart.engines._triton_codes import rows_by_expert
-from dynpart.engines._triton_refine import (
-    REFINE_BLOCK,
-    Scratch,
+from dynpart.engines._triton_lists import (
     can_list,
     change_of_gains,
     entry_layout,
+    n_lanes_read,
     noted,
-    refine_kernel,
 )
+from dynpart.engines._triton_refine import Scratch, refine
 from dynpart.engines._triton_tables import (
     BinaryTables,
     lane_charges,
@@ -60,6 +60,14 @@ REGISTERS = 64
 """Registers per thread under the smoothed rule: with more, too few rows run concurrently."""
 PROGRAMS_PER_CORE = 64
 """Warps of single rows per multiprocessor, each with scratch memory of its own."""
+REFINERS_PER_CORE = 32
+"""The same if they refine codes, which takes more registers."""
+REFINE_LANES, REFINE_CHUNK = 64, 32
+"""Experts and variables of a warp if it refines codes."""
+REFINE_REGISTERS = 96
+"""Registers per thread that refines codes: with more, too few rows run at the same time."""
+HARD_REGISTERS = 96
+"""The same of a thread that finds greedy codes."""
 
 
 def can_hold(experts: Experts, rule: PursuitRule) -> bool:
@@ -153,7 +161,7 @@ def first_kernel(
 def hard_kernel(
     x, gains, cost, density, ranks, agreed, by_variable, ranks_by_variable, held_ranks, held,
     entries, numbers, order, log_likelihood,
-    n_rows, n_features, n_experts, n_programs, size, min_active, max_active, margin,
+    n_rows, n_features, n_experts, n_read, n_programs, size, min_active, max_active, margin,
     KEEP: tl.constexpr, CHUNK: tl.constexpr, LANES: tl.constexpr, BLOCK: tl.constexpr,
     VARIABLE_BITS: tl.constexpr, RANK_BITS: tl.constexpr,
 ):  # fmt: skip
@@ -207,7 +215,7 @@ def hard_kernel(
                     after = tl.load(density + value * plane + its, mask=won, other=0.0)
                     n_won = noted(
                         entries, numbers, size, n_won, won, was, now, value * n_features + d,
-                        before, after, after, False, VARIABLE_BITS, RANK_BITS,
+                        before, after, VARIABLE_BITS, RANK_BITS,
                     )  # fmt: skip
                     tl.store(held_ranks + d, now.to(held_ranks.dtype.element_ty), mask=won)
                     tl.store(held + d, after, mask=won)
@@ -215,7 +223,7 @@ def hard_kernel(
                 if KEEP or step < max_active:
                     gain += change_of_gains(
                         mine, entries, numbers, size, n_won, by_variable, ranks_by_variable,
-                        n_features, False, False, LANES, BLOCK, VARIABLE_BITS, RANK_BITS,
+                        n_features, n_read, False, False, LANES, BLOCK, VARIABLE_BITS, RANK_BITS,
                     )  # fmt: skip
                     gain = tl.where(lane == k, -float("inf"), gain)
         if KEEP:
@@ -340,13 +348,17 @@ def pursue_hard(x: Tensor, tables: BinaryTables, rule: PursuitRule) -> tuple[Ten
         "LANES": n_lanes,
         "BLOCK": BLOCK,
         "num_warps": warps,
+        "maxnreg": HARD_REGISTERS,
         **entry_layout(n_experts),
     }
     limits = int(rule.min_active), int(rule.max_active), MARGIN
     if rule.n_swaps:
         charges = lane_charges(rule, n_lanes, device)
         tops = tables.density[:, :-1].amax(dim=1)
-        memory = Scratch.of(n_programs, n_features, rule.max_active, n_lanes, device)
+        refine_warps = max(1, n_lanes // REFINE_LANES)
+        n_refiners = _warps_at_once(device) * REFINERS_PER_CORE // PROGRAMS_PER_CORE // refine_warps
+        n_refiners = min(n_rows, max(1, n_refiners))
+        memory = Scratch.of(n_refiners, n_features, rule.max_active, charges)
 
     def pursue_from(place: int) -> tuple[Tensor, Tensor]:
         order, log_likelihood = _empty_codes(n_rows, rule, device)
@@ -358,28 +370,65 @@ def pursue_hard(x: Tensor, tables: BinaryTables, rule: PursuitRule) -> tuple[Ten
         _fill_gains(gains, x, tables, *rows_by_expert(order[:, :1], n_experts), n_experts)
         hard_kernel[(n_programs,)](
             x, gains, cost, *model, held_ranks, scratch[0], *lists, order, log_likelihood,
-            n_rows, n_features, n_experts, n_programs, size, *limits, KEEP=rule.n_swaps > 0,
-            **kind,
+            n_rows, n_features, n_experts, n_lanes_read(n_experts), n_programs, size, *limits,
+            KEEP=rule.n_swaps > 0, **kind,
         )  # fmt: skip
         if rule.n_swaps:
             gains.copy_(torch.where(cost < torch.inf, gains + cost, -torch.inf))
-            refine_kernel[(n_programs,)](
-                x, gains, *charges, *model, tops, *memory.parts, order, log_likelihood, n_rows,
-                n_features, n_experts, n_programs, size, int(rule.n_swaps), *limits,
-                FORMULA=False, GAUSSIAN=False, SLOTS=memory.kept.shape[1],
-                JOINT=rule.prior is not None, TYPES=len(charges[0]),
-                **kind | {"BLOCK": REFINE_BLOCK},
+            refine(
+                x, gains, charges, model, tops, memory, order, log_likelihood, rule,
+                formula=False, gaussian=False, chunk=REFINE_CHUNK * refine_warps,
+                n_warps=refine_warps, n_registers=REFINE_REGISTERS,
             )  # fmt: skip
         return order, log_likelihood
 
     return best_start(pursue_from, rule)
 
 
-def scores_alone(x: Tensor, tables: BinaryTables) -> Tensor:
-    """Log-likelihoods of rows under every expert alone, shape (n_rows, n_lanes)."""
-    gains = torch.empty((len(x), tables.n_lanes), dtype=torch.float64, device=x.device)
-    _fill_gains(gains, x, tables, x, x, 0)
-    return gains
+def alone_is_worth_more(
+    x: Tensor, tables: BinaryTables, order: Tensor, log_likelihood: Tensor, rule: PursuitRule
+) -> Tensor:
+    """Whether a single expert is better than the code of a row, under the prior of a rule.
+
+    Parameters are those of :func:`pursue_hard` and its results.
+    """
+    n_rows, n_lanes, device = len(x), tables.n_lanes, x.device
+    charges = lane_charges(rule, n_lanes, device)
+    scores = torch.empty((n_rows, n_lanes), dtype=torch.float64, device=device)
+    _fill_gains(scores, x, tables, x, x, 0)
+    worth, n_types = torch.empty_like(log_likelihood), len(charges.constant)
+    n_programs = min(n_rows, _warps_at_once(device))
+    flags = torch.empty((n_programs, n_lanes), dtype=torch.int8, device=device)
+    values = torch.empty((n_programs, n_types), dtype=torch.float64, device=device)
+    worth_kernel[(n_programs,)](
+        order, log_likelihood, charges.constant, charges.cost_by_expert, charges.parent_by_expert,
+        charges.bond_by_expert, flags, values, worth, n_rows, n_programs, int(rule.max_active),
+        SLOTS=power_of_two(rule.max_active), TYPES=n_types, LANES=n_lanes, num_warps=1,
+    )  # fmt: skip
+    return (scores + charges.alone).amax(dim=1) > worth + MARGIN
+
+
+@triton.jit
+def worth_kernel(
+    order, log_likelihood, constant, cost_by_expert, parent_by_expert, bond_by_expert, flags,
+    values, worth, n_rows, n_programs, max_active,
+    SLOTS: tl.constexpr, TYPES: tl.constexpr, LANES: tl.constexpr,
+):  # fmt: skip
+    """Log-likelihoods of codes minus their charges."""
+    program, slots = tl.program_id(0), tl.arange(0, SLOTS)
+    flags += program * LANES
+    values += program * TYPES
+    for row in range(program, n_rows, n_programs):
+        codes = order + row * max_active
+        code = tl.load(codes + slots, mask=slots < max_active, other=-1)
+        n_active = tl.sum((code >= 0).to(tl.int32), axis=0)
+        mark_active(codes, n_active, flags, SLOTS, LANES)
+        find_values(
+            codes, n_active, flags, values, constant, cost_by_expert, parent_by_expert,
+            bond_by_expert, True, TYPES,
+        )  # fmt: skip
+        charged, _, _, _ = judged(values, TYPES)
+        tl.store(worth + row, tl.load(log_likelihood + row) + charged)
 
 
 def _fill_gains(

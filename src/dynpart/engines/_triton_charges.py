@@ -1,7 +1,8 @@
 """Device functions for the charges of a code, in one type of row or in all types.
 
-The arrays are those of `lane_charges`: constants by type; costs, parents and bonds by type and
-lane. `flags` marks active experts.
+The arrays are those of `LaneCharges` and `Scratch`. Results are in scratch memory, not in
+registers, and functions are compiled once instead of at every call: a row needs fewer registers,
+so more rows run at the same time, and the program fits into the cache of instructions.
 """
 
 # mypy: allow-untyped-defs, allow-incomplete-defs
@@ -15,25 +16,17 @@ ALL_TYPES = tl.constexpr(-1)
 """Stands for all types, if the type of a row is not fixed."""
 FAR = tl.constexpr(45.0)
 """Nats below the most probable type at which a type is ignored in a cost."""
+NEGLIGIBLE = tl.constexpr(1e-19)
+"""Share of a type, among all types, below which it is ignored in a cost."""
+SLOTS_AT_ONCE = tl.constexpr(4)
+"""Active experts whose charges are read at the same time."""
+TYPES_AT_ONCE = tl.constexpr(8)
+"""Types whose odds are read at the same time."""
+NEIGHBOURS_AT_ONCE = tl.constexpr(128)
+"""Neighbours of an expert whose odds are changed at the same time."""
 
 
-@triton.jit
-def number(values, place, places):
-    """values[place], of a block of values in registers."""
-    return tl.sum(tl.where(places == place, values, 0.0), axis=0)
-
-
-@triton.jit
-def saved_by(k, kind, parent, bond, LANES: tl.constexpr):
-    """Nats that each expert costs less in rows of this type while expert k is active."""
-    lane = tl.arange(0, LANES)
-    here = kind * LANES
-    theirs = tl.load(bond + here + lane)
-    saved = tl.where(tl.load(parent + here + lane) == k, theirs, 0.0)
-    return saved + tl.where(lane == tl.load(parent + here + k), tl.load(bond + here + k), 0.0)
-
-
-@triton.jit
+@triton.jit(noinline=True)
 def mark_active(codes, n_active, flags, SLOTS: tl.constexpr, LANES: tl.constexpr):
     """Flags of the active experts, by number."""
     slots, lane = tl.arange(0, SLOTS), tl.arange(0, LANES)
@@ -45,82 +38,143 @@ def mark_active(codes, n_active, flags, SLOTS: tl.constexpr, LANES: tl.constexpr
     tl.debug_barrier()
 
 
-@triton.jit
-def costs_of(
-    codes, n_active, flags, kind, cost, parent, bond, JOINT: tl.constexpr, LANES: tl.constexpr
-):
-    """Cost of each expert to enter a code, or to stay in it, in rows of this type."""
-    lane, here = tl.arange(0, LANES), kind * LANES
-    costs = tl.load(cost + here + lane)
-    if JOINT:
-        above = tl.load(parent + here + lane)
-        costs -= tl.where(tl.load(flags + above) > 0, tl.load(bond + here + lane), 0.0)
-        for slot in range(n_active):
-            k = tl.load(codes + slot)
-            its = tl.load(bond + here + k)
-            costs -= tl.where(lane == tl.load(parent + here + k), its, 0.0)
-    return costs
-
-
-@triton.jit
-def values_of(
-    codes, n_active, flags, constant, cost, parent, bond,
-    JOINT: tl.constexpr, TYPES: tl.constexpr, LANES: tl.constexpr,
+@triton.jit(noinline=True)
+def find_values(
+    codes, n_active, flags, values, constant, cost_by_expert, parent_by_expert, bond_by_expert,
+    JOINT: tl.constexpr, TYPES: tl.constexpr,
 ):  # fmt: skip
     """The objective of a code without log P(x | h), by type."""
     kinds = tl.arange(0, TYPES)
     value = tl.load(constant + kinds)
-    for slot in range(n_active):
-        here = kinds * LANES + tl.load(codes + slot)
-        value -= tl.load(cost + here)
+    for start in range(0, n_active, SLOTS_AT_ONCE):
+        slot = start + tl.arange(0, SLOTS_AT_ONCE)
+        known = (slot < n_active)[:, None]
+        k = tl.load(codes + slot, mask=slot < n_active, other=0)
+        here = k[:, None] * TYPES + kinds[None, :]
+        saved = -tl.load(cost_by_expert + here, mask=known, other=0.0)
         if JOINT:
-            above = tl.load(parent + here)
-            value += tl.where(tl.load(flags + above) > 0, tl.load(bond + here), 0.0)
-    return value
+            above = tl.load(parent_by_expert + here)
+            both = known & (tl.load(flags + above) > 0)
+            saved += tl.load(bond_by_expert + here, mask=both, other=0.0)
+        value += tl.sum(saved, axis=0)
+    tl.debug_barrier()
+    tl.store(values + kinds, value)
+    tl.debug_barrier()
 
 
-@triton.jit
-def log_sum(values):
-    """Log of the sum of exponentials; some may be minus infinity."""
-    top = tl.max(values, axis=0)
-    return top + tl.log(tl.sum(tl.exp(values - top), axis=0))
+@triton.jit(noinline=True)
+def judged(values, TYPES: tl.constexpr):
+    """Log of the sum of exponentials of the values of types; the best types, and their distance."""
+    kinds = tl.arange(0, TYPES)
+    value = tl.load(values + kinds)
+    top, first = tl.max(value, axis=0, return_indices=True)
+    others = tl.where(kinds == first, -float("inf"), value)
+    next_best, second = tl.max(others, axis=0, return_indices=True)
+    return top + tl.log(tl.sum(tl.exp(value - top), axis=0)), first, second, top - next_best
 
 
-@triton.jit
+@triton.jit(noinline=True)
+def costs_in_type(
+    codes, n_active, flags, kind, costs, cost, parent, bond, JOINT: tl.constexpr,
+    LANES: tl.constexpr,
+):  # fmt: skip
+    """Cost of each expert to enter a code, or to stay in it, in rows of this type."""
+    lane, here = tl.arange(0, LANES), kind * LANES
+    its_cost = tl.load(cost + here + lane)
+    if JOINT:
+        above = tl.load(parent + here + lane)
+        its_cost -= tl.where(tl.load(flags + above) > 0, tl.load(bond + here + lane), 0.0)
+        for start in range(0, n_active, SLOTS_AT_ONCE):
+            slot = start + tl.arange(0, SLOTS_AT_ONCE)
+            k = tl.load(codes + slot, mask=slot < n_active, other=0)
+            its_parent = tl.load(parent + here + k)[:, None]
+            its_bond = tl.load(bond + here + k, mask=slot < n_active, other=0.0)[:, None]
+            its_cost -= tl.sum(tl.where(lane[None, :] == its_parent, its_bond, 0.0), axis=0)
+    tl.store(costs + lane, its_cost)
+    tl.debug_barrier()
+
+
+@triton.jit(noinline=True)
+def costs_without(
+    out, kind, costs, alone, parent, bond, JOINT: tl.constexpr, LANES: tl.constexpr
+):  # fmt: skip
+    """The same without the expert `out`, from the costs with it."""
+    lane, here = tl.arange(0, LANES), kind * LANES
+    its_cost = tl.load(costs + lane)
+    if JOINT:
+        its_bond = tl.load(bond + here + lane)
+        its_cost += tl.where(tl.load(parent + here + lane) == out, its_bond, 0.0)
+        above, its_bond = tl.load(parent + here + out), tl.load(bond + here + out)
+        its_cost += tl.where(lane == above, its_bond, 0.0)
+    tl.store(alone + lane, its_cost)
+    tl.debug_barrier()
+
+
+@triton.jit(noinline=True)
+def change_odds(k, odds, factor, starts, neighbours):
+    """Update odds as expert k enters (factors `joined`) or leaves (`parted`)."""
+    some = tl.arange(0, NEIGHBOURS_AT_ONCE)
+    end = tl.load(starts + k + 1)
+    tl.debug_barrier()
+    for start in range(tl.load(starts + k), end, NEIGHBOURS_AT_ONCE):
+        inside = start + some < end
+        # An expert has at most one bond with another in a type: no place occurs twice.
+        place = odds + tl.load(neighbours + start + some, mask=inside, other=0)
+        its = tl.load(place, mask=inside, other=0.0)
+        its *= tl.load(factor + start + some, mask=inside, other=0.0)
+        tl.store(place, its, mask=inside)
+    tl.debug_barrier()
+
+
+@triton.jit(noinline=True)
+def first_odds(
+    codes, n_active, odds, odds_alone, joined, starts, neighbours, n_types, LANES: tl.constexpr
+):  # fmt: skip
+    """Set the odds of all experts in every type, given the experts of a code."""
+    lane, some = tl.arange(0, LANES), tl.arange(0, TYPES_AT_ONCE)
+    tl.debug_barrier()
+    for start in range(0, n_types, TYPES_AT_ONCE):
+        here = (start + some)[:, None] * LANES + lane[None, :]
+        known = (start + some < n_types)[:, None]
+        tl.store(odds + here, tl.load(odds_alone + here, mask=known, other=0.0), mask=known)
+    for slot in range(n_active):
+        change_odds(tl.load(codes + slot), odds, joined, starts, neighbours)
+
+
+@triton.jit(noinline=True)
 def mixed_costs(
-    codes, n_active, flags, out, values, cost, parent, bond,
+    out, values, costs, least, odds, near, shares, joined, parted, starts, neighbours, n_types,
     TYPES: tl.constexpr, LANES: tl.constexpr,
 ):  # fmt: skip
     """Cost of each expert to enter a code without `out` (-1: none), in rows of all types.
 
-    `values` are those of the whole code. The cost of `out` itself is that of staying.
+    `values` and `odds` are those of the whole code. The cost of `out` itself is that of staying.
+    Types that count, and their shares, are listed in scratch memory.
     """
-    lane, kinds = tl.arange(0, LANES), tl.arange(0, TYPES)
-    top = tl.max(values, axis=0)
-    total = 0.0 * top
-    mean = tl.zeros([LANES], tl.float64)
-    for c in range(TYPES):
-        value = tl.sum(tl.where(kinds == c, tl.where(values > top - FAR, values - top, 1.0), 0.0))
-        if value <= 0:
-            costs = costs_of(codes, n_active, flags, c, cost, parent, bond, True, LANES)
-            if out >= 0:
-                value += number(costs, out, lane)
-                costs += saved_by(out, c, parent, bond, LANES)
-            weight = tl.exp(value)
-            total += weight
-            mean += weight * tl.exp(-costs)
-    return tl.log(total) - tl.log(mean)
-
-
-@triton.jit
-def current_costs(
-    codes, n_active, flags, kind, values, cost, parent, bond,
-    JOINT: tl.constexpr, TYPES: tl.constexpr, LANES: tl.constexpr,
-):  # fmt: skip
-    """Costs given all experts of a code, in rows of this type or of all types."""
-    costs = tl.zeros([LANES], tl.float64)
-    if kind >= 0:
-        costs += costs_of(codes, n_active, flags, kind, cost, parent, bond, JOINT, LANES)
-    else:
-        costs += mixed_costs(codes, n_active, flags, -1, values, cost, parent, bond, TYPES, LANES)
-    return costs
+    lane, kinds, some = tl.arange(0, LANES), tl.arange(0, TYPES), tl.arange(0, TYPES_AT_ONCE)
+    value = tl.load(values + kinds)
+    below = value - tl.max(value, axis=0)
+    weight = tl.where(below > -FAR, tl.exp(below), 0.0)
+    if out >= 0:
+        weight /= tl.load(odds + kinds * LANES + out, mask=kinds < n_types, other=1.0)
+    share = (weight / tl.sum(weight, axis=0)).to(tl.float32)
+    counts = share > NEGLIGIBLE
+    place = tl.cumsum(counts.to(tl.int32), axis=0) - 1
+    n_near = tl.sum(counts.to(tl.int32), axis=0)
+    tl.debug_barrier()
+    tl.store(near + place, kinds, mask=counts)
+    tl.store(shares + place, share, mask=counts)
+    if out >= 0:
+        change_odds(out, odds, parted, starts, neighbours)
+    tl.debug_barrier()
+    mean = tl.zeros([TYPES_AT_ONCE, LANES], tl.float32)
+    for start in range(0, n_near, TYPES_AT_ONCE):
+        inside = start + some < n_near
+        c = tl.load(near + start + some, mask=inside, other=0)[:, None]
+        its = tl.load(shares + start + some, mask=inside, other=0.0)[:, None]
+        mean += its * tl.load(odds + c * LANES + lane[None, :])
+    its_cost = tl.load(least + lane) - tl.log(tl.sum(mean, axis=0)).to(tl.float64)
+    tl.store(costs + lane, its_cost)
+    if out >= 0:
+        change_odds(out, odds, joined, starts, neighbours)
+    tl.debug_barrier()

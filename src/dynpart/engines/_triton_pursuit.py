@@ -21,13 +21,8 @@ from torch import Tensor
 from dynpart.engines._contract import MARGIN, PursuitRule
 from dynpart.engines._triton_codes import CHUNK as LISTED
 from dynpart.engines._triton_codes import list_kernel
-from dynpart.engines._triton_refine import (
-    REFINE_BLOCK,
-    Scratch,
-    can_list,
-    entry_layout,
-    refine_kernel,
-)
+from dynpart.engines._triton_lists import can_list
+from dynpart.engines._triton_refine import Scratch, refine
 from dynpart.engines._triton_tables import (
     LANES,
     Tables,
@@ -465,26 +460,23 @@ class KernelScore:
         pad = (0, rule.max_active - order.shape[1])
         order = torch.nn.functional.pad(order, pad, value=-1).contiguous()
         log_likelihood = log_likelihood.clone()
-        size = 8 * n_blocks(n_features, 8)
-        n_programs = max(1, min(n_rows, REFINE_BYTES // (32 * size)))
-        memory = Scratch.of(n_programs, n_features, rule.max_active, n_lanes, device)
+        row_bytes = 24 * n_features + 4 * charges.odds.numel()
+        n_programs = max(1, min(n_rows, REFINE_BYTES // row_bytes))
+        memory = Scratch.of(n_programs, n_features, rule.max_active, charges)
         tops = torch.empty(x.shape, dtype=torch.float32, device=device)
         rows, width = 4, 256
         tops_kernel[(n_blocks(n_rows, rows), n_blocks(n_features, width))](
             x, tables.parameters, tops, n_rows, n_features, n_experts,
             GAUSSIAN=tables.gaussian, ROWS=rows, WIDTH=width,
         )  # fmt: skip
-        # `agreed` is read only with tables; the ranks are a placeholder for it here.
-        refine_kernel[(n_programs,)](
-            x, gains, *charges, tables.parameters, tables.ranks, tables.ranks,
-            tables.parameters_by_variable, tables.ranks_by_variable, tops, *memory.parts, order,
-            log_likelihood,
-            n_rows, n_features, n_experts, n_programs, size, int(rule.n_swaps),
-            int(rule.min_active), rule.max_active, MARGIN,
-            FORMULA=True, GAUSSIAN=tables.gaussian, CHUNK=REFINE_CHUNK, LANES=n_lanes,
-            BLOCK=REFINE_BLOCK * REFINE_WARPS, SLOTS=memory.kept.shape[1],
-            JOINT=rule.prior is not None, TYPES=len(charges[0]), num_warps=REFINE_WARPS,
-            **entry_layout(n_experts),
+        # Agreement is read only with tables; the ranks are a placeholder for it here.
+        model = (
+            tables.parameters, tables.ranks, tables.ranks, tables.parameters_by_variable,
+            tables.ranks_by_variable,
+        )  # fmt: skip
+        refine(
+            x, gains, charges, model, tops, memory, order, log_likelihood, rule,
+            formula=True, gaussian=tables.gaussian, chunk=REFINE_CHUNK, n_warps=REFINE_WARPS,
         )  # fmt: skip
         return order, log_likelihood
 

@@ -7,15 +7,18 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
 import triton
 import triton.language as tl
+from numpy.typing import NDArray
 from torch import Tensor
 
 from dynpart.engines._contract import Experts, PursuitRule
+from dynpart.prior import CodePrior
 
 WIDTH = 4
 """Variables of a program that builds tables of binary variables."""
@@ -23,6 +26,12 @@ LANES = 128
 """Experts that a program works on, if there are as many."""
 TILE = 1024
 """Values (experts x variables) of a program that builds tables of any family."""
+FEW_TYPES, MANY_TYPES = 32, 128
+"""Numbers of types in blocks of kernels; few variants, because compiling one takes seconds."""
+SMALLEST_ODDS = 1e-18
+"""Far below the odds of any prior; single precision represents its products with bonds."""
+ALIGNED = 256
+"""Bytes at whose multiples arrays begin that are moved together."""
 LOG2_E = tl.constexpr(math.log2(math.e))
 SQRT_LOG2_E = tl.constexpr(math.sqrt(math.log2(math.e)))
 TWO_PI = tl.constexpr(2 * math.pi)
@@ -298,31 +307,117 @@ def lane_cost(rule: PursuitRule, n_lanes: int, device: Any) -> Tensor:
     return cost
 
 
-def lane_charges(rule: PursuitRule, n_lanes: int, device: Any) -> tuple[Tensor, ...]:
-    """Charges of codes, as `refine_kernel` reads them: by type and lane.
+class LaneCharges(NamedTuple):
+    """Charges of codes as `refine_kernel` reads them, by type and lane.
 
-    Types are padded to a power of two; padded types have probability 0.
+    Types are padded, with probability 0, where they are an axis of a block of a kernel.
 
-    Returns
-    -------
-    constant : Tensor of shape (n_types,)
+    Attributes
+    ----------
+    constant : Tensor of shape (n_padded,)
     cost, parent, bond : Tensor of shape (n_types, n_lanes)
+        See `Charges`. The cost of the background expert and of the padding is infinite.
+    cost_by_expert, parent_by_expert, bond_by_expert : Tensor of shape (n_lanes, n_padded)
+    least : Tensor of shape (n_lanes,)
+        The lowest cost in any type.
+    odds : Tensor of shape (n_types, n_lanes), float32
+        exp(least - cost).
+    starts : Tensor of shape (n_lanes + 1,), int32
+        Where the neighbours of an expert begin in the lists below.
+    neighbours : Tensor of shape (n_neighbours,), int32
+        Their places among the odds.
+    joined, parted : Tensor of shape (n_neighbours,), float32
+        Factors of their odds as the expert enters, and as it leaves.
+    alone : Tensor of shape (n_lanes,)
+        The objective of every expert alone without log P(x | h), which refinement does not need.
     """
-    n_experts = len(rule.cost)
+
+    constant: Tensor
+    cost: Tensor
+    parent: Tensor
+    bond: Tensor
+    cost_by_expert: Tensor
+    parent_by_expert: Tensor
+    bond_by_expert: Tensor
+    least: Tensor
+    odds: Tensor
+    starts: Tensor
+    neighbours: Tensor
+    joined: Tensor
+    parted: Tensor
+    alone: Tensor
+
+
+_KNOWN_CHARGES: WeakKeyDictionary[CodePrior, dict[tuple, LaneCharges]] = WeakKeyDictionary()
+"""Charges under priors: a model encodes many tables under the same one."""
+
+
+def lane_charges(rule: PursuitRule, n_lanes: int, device: Any) -> LaneCharges:
+    """Charges of the codes that a rule chooses; without a prior all rows have one type."""
     if rule.prior is None:  # may be recorded, and a recording allows no transfers
-        lanes = lane_cost(rule, n_lanes, device).expand(2, -1).contiguous()
-        no_parent = torch.full((2, n_lanes), n_experts, dtype=torch.int32, device=device)
-        first = torch.zeros(2, dtype=torch.float64, device=device)
-        first[1] = -torch.inf
-        return first, lanes, no_parent, torch.zeros_like(lanes)
-    charges = rule.charges
-    n_types = max(2, power_of_two(charges.n_types))
-    known = slice(charges.n_types), slice(n_experts)
-    constant = np.full(n_types, -np.inf)
-    cost, bond = np.full((n_types, n_lanes), np.inf), np.zeros((n_types, n_lanes))
+        lanes = lane_cost(rule, n_lanes, device)
+        constant = torch.zeros(2, dtype=torch.float64, device=device)
+        constant[1] = -torch.inf
+        by_expert = lanes[:, None].expand(-1, 2).contiguous()
+        unread = torch.zeros((1, n_lanes), dtype=torch.int32, device=device)
+        numbers = unread.float()
+        return LaneCharges(
+            constant, lanes[None], unread, lanes[None], by_expert, unread, by_expert, lanes,
+            numbers, unread, unread, numbers, numbers, -lanes,
+        )  # fmt: skip
+    known = _KNOWN_CHARGES.setdefault(rule.prior, {})
+    key = rule.cost.tobytes(), n_lanes, torch.device(device)
+    if key not in known:
+        known[key] = _charges_under_prior(rule, n_lanes, device)
+    return known[key]
+
+
+def _charges_under_prior(rule: PursuitRule, n_lanes: int, device: Any) -> LaneCharges:
+    """The same under the prior of the rule, computed on the host."""
+    charges, n_experts = rule.charges, len(rule.cost)
+    n_types = charges.n_types
+    n_padded = FEW_TYPES if n_types <= FEW_TYPES else max(MANY_TYPES, power_of_two(n_types))
+    constant, cost = np.full(n_padded, -np.inf), np.full((n_types, n_lanes), np.inf)
+    bond = np.zeros((n_types, n_lanes))
     parent = np.full((n_types, n_lanes), n_experts, dtype=np.int32)
-    cost[:, :n_experts] = 0.0  # of padded types too, lest infinities be subtracted
-    constant[known[0]], cost[known] = charges.constant, charges.cost[:, :-1]
-    parent[known], bond[known] = charges.parent[:, :-1], charges.bond[:, :-1]
-    parts = (constant, cost, parent, bond)
-    return tuple(torch.as_tensor(part, device=device) for part in parts)
+    constant[:n_types], cost[:, :n_experts] = charges.constant, charges.cost[:, :-1]
+    parent[:, :n_experts], bond[:, :n_experts] = charges.parent[:, :-1], charges.bond[:, :-1]
+    alone, least = np.full(n_lanes, -np.inf), cost.min(axis=0)
+    alone[:n_experts] = charges.of_experts_alone()
+    odds = np.ones((n_types, n_lanes), dtype=np.float32)
+    beyond = cost[:, :n_experts] - least[:n_experts]
+    odds[:, :n_experts] = np.exp(-beyond).clip(SMALLEST_ODDS)
+    types, children = np.nonzero(bond)
+    parents, its_bond = parent[types, children], bond[types, children]
+    expert, neighbour = np.concatenate([children, parents]), np.concatenate([parents, children])
+    order = np.argsort(expert, kind="stable")
+    n_neighbours = np.bincount(expert, minlength=n_lanes)
+    together = np.tile(its_bond, 2)[order]
+    parts = _moved(
+        [
+            constant, cost, parent, bond, least, odds,
+            np.append(0, np.cumsum(n_neighbours)).astype(np.int32),
+            (np.tile(types, 2) * n_lanes + neighbour)[order].astype(np.int32),
+            np.exp(together).astype(np.float32), np.exp(-together).astype(np.float32),
+            alone,
+        ],
+        device,
+    )  # fmt: skip
+    pad = (0, n_padded - n_types)
+    by_expert = [torch.nn.functional.pad(part.T, pad).contiguous() for part in parts[1:4]]
+    return LaneCharges._make([*parts[:4], *by_expert, *parts[4:]])
+
+
+def _moved(arrays: list[NDArray], device: Any) -> list[Tensor]:
+    """Arrays on a device, moved together: one transfer takes less time than several."""
+    sizes = [ALIGNED * n_blocks(max(array.nbytes, 1), ALIGNED) for array in arrays]
+    ends = np.cumsum(sizes).tolist()
+    together = np.zeros(ends[-1], dtype=np.uint8)
+    for array, size, end in zip(arrays, sizes, ends, strict=True):
+        together[end - size : end][: array.nbytes] = np.ascontiguousarray(array).view(np.uint8).flat
+    moved = torch.as_tensor(together, device=device)
+    return [
+        moved[end - size : end].view(torch.from_numpy(array[:0].copy()).dtype)[: array.size]
+        .view(array.shape)
+        for array, size, end in zip(arrays, sizes, ends, strict=True)
+    ]  # fmt: skip

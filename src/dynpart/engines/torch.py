@@ -45,7 +45,6 @@ from dynpart.engines._torch_pursuit import (
     HardScore,
     PlainHard,
     PlainSmoothed,
-    alone_is_worth_more,
     begun_alone,
     greedy,
     levels,
@@ -416,8 +415,9 @@ def _kernel_pursuit(experts: Experts, rule: PursuitRule) -> Pursue:
             return _triton_binary.pursue_smoothed(x, binary_tables, rule)
         order, log_likelihood = _triton_binary.pursue_hard(x, binary_tables, rule)
         if rule.tries_experts_alone:
-            alone = _triton_binary.scores_alone(x, binary_tables)
-            tried = alone_is_worth_more(alone, order, log_likelihood, rule).nonzero()[:, 0]
+            tried = _triton_binary.alone_is_worth_more(
+                x, binary_tables, order, log_likelihood, rule
+            ).nonzero()[:, 0]
             if len(tried):
                 hard = KernelScore(x[tried].T.contiguous(), tables(), smoothed=False)
                 found, its = begun_alone(hard, order[tried], log_likelihood[tried], rule)
