@@ -9,7 +9,7 @@ NEEDS = {
         "src/dynpart/baselines/masked.py",
         "src/dynpart/baselines/shape.py",
     ],
-    "triton": ["src/dynpart/engines/_triton_*.py", "src/dynpart/prior/_triton_*.py"],
+    "triton": ["src/dynpart/*/_triton_*.py"],
 }
 collect_ignore_glob = [
     pattern for extra, patterns in NEEDS.items() if find_spec(extra) is None for pattern in patterns

@@ -30,7 +30,7 @@ def fuzz():
         ("model-file", 60),
         ("forged-model", 60),
         ("text-table", 60),
-        ("array-file", 60),
+        ("array-file", 30),
         ("command-line", 25),
         ("codes", 60),
         ("names", 30),

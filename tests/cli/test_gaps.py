@@ -213,7 +213,7 @@ def test_explain_says_what_is_expected_where_nothing_was_observed(folder, tmp_pa
         if name == "real":
             says = mean_in_words(opinion, model._opinions().spread[d])
         assert line.startswith(f"   - {NAMES[d]:<4}  {says} (")
-        assert line.endswith(f"says {load(folder / name).expert_names_[owner[d]]}")
+        assert line.endswith(f"says “{load(folder / name).expert_names_[owner[d]]}”")
     said = run("explain", folder / name, tmp_path / "t.csv", "--row", 0, "--top", 1).stdout
     assert "... and 1 more; `dynpart impute` writes them all" in said
     nothing = run("explain", folder / name, tmp_path / "t.csv", "--row", 1).stdout

@@ -249,13 +249,13 @@ def test_codes_turned_round_name_the_rows_of_every_expert(kernels, n_rows):
 @pytest.mark.parametrize("kernels", [KERNELS])
 @pytest.mark.parametrize("n_rows", [0, 1, 40])
 def test_owners_found_on_the_device_are_those_of_numpy(kernels, n_rows):
-    from dynpart.engines._triton_codes import owners_of_codes
+    from dynpart.composition._triton_owners import owners_on_device
 
     rng = np.random.default_rng(3)
     ranks = expertise_ranks(rng.normal(size=(7, 150)))
     active = rng.random((n_rows, 7)) < 0.4
     active[:, 2] |= ~active.any(axis=1)
-    found = owners_of_codes(*(torch.as_tensor(part, device=DEVICE) for part in (ranks, active)))
+    found = owners_on_device(*(torch.as_tensor(part, device=DEVICE) for part in (ranks, active)))
     np.testing.assert_array_equal(to_numpy(found), owners(ranks, active))
 
 

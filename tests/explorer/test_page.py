@@ -237,6 +237,7 @@ def test_pictures_and_buttons_have_words(visit, digits):
     assert nameless == 0
 
 
+@pytest.mark.slow
 def test_a_hundred_experts_and_five_hundred_samples_stay_small_and_quick(visit, large):
     assert large.n_bytes < 5_000_000
     page = visit(large)

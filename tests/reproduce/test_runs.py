@@ -156,6 +156,7 @@ def test_codes_with_gains_are_measured_beside_principal_components(experiment, t
     assert found["gain"].linear_error < found["offset"].linear_error
 
 
+@pytest.mark.slow
 def test_photographs_are_cut_into_patches_that_show_something():
     data = EXPERIMENTS["intensities-photographs"].load()
     assert data.train.shape == (4000, 256)

@@ -1,4 +1,4 @@
-"""Composition: how active experts share the variables, hard (eq. 2) or smoothed (eq. 4).
+"""Ranks, owners, responsibilities and composed opinions.
 
 This module knows mean parameters of families and levels of expertise, no data.
 """
@@ -68,10 +68,10 @@ def owners(ranks: NDArray[np.int32], active: NDArray[np.bool_]) -> NDArray[np.in
     if xp is np:
         return _owners_of_few(ranks, active)
     if is_remote(ranks) and find_spec("triton") is not None:
-        from dynpart.engines._triton_codes import owners_of_codes
+        from dynpart.composition._triton_owners import owners_on_device
 
         tensors: Any = ranks, active
-        on_device: Any = owners_of_codes(*tensors)
+        on_device: Any = owners_on_device(*tensors)
         return on_device
     blocks = row_blocks(len(active), n_experts * n_features, values=block_values(ranks))
     found = [xp.where(active[some, :, None], ranks, n_experts).argmin(axis=1) for some in blocks]
