@@ -51,7 +51,9 @@ PLACES = np.array(
 GATHER_FLAGS = 0x0102040810204080
 """Factor by which eight flags of one byte each become the bits of the highest byte."""
 WIDEST = 8 if get_host_cpu_features().get("avx512f") else 4
-"""Vectors of experts whose running values fit into registers."""
+"""Vectors of experts whose running values fit into registers, for the loop that takes longest."""
+NARROW = 4
+"""The same for other loops: fewer numbers of vectors to compile, or two values per expert."""
 STRIP = 64
 """Variables whose two best experts are kept in registers."""
 EIGHT = 8
@@ -71,7 +73,7 @@ def add_rows_of_strips(typingctx, gains, where, lo, hi, offsets, table):
             data_of(context, builder, signature.args[i], args[i]) for i in (0, 4, 5)
         )
         lanes = width_of(context, builder, signature.args[0], args[0])
-        for strips in strips_of(lanes, WIDEST, builder):
+        for strips in strips_of(lanes, NARROW, builder):
             sums = running(builder, len(strips), 0.0)
             with cgutils.for_range_slice(builder, begin, end, ir.Constant(I64, 1)) as (i, _):
                 offset = load_at(builder, offsets_, i)
@@ -95,7 +97,7 @@ def average_rows_of_strips(typingctx, out, weights, rows, n, table):
             data_of(context, builder, signature.args[i], args[i]) for i in (0, 1, 2, 4)
         )
         lanes = length_of(context, builder, signature.args[0], args[0])
-        for strips in strips_of(lanes, WIDEST, builder):
+        for strips in strips_of(lanes, NARROW, builder):
             sums = running(builder, len(strips), 0.0)
             fused = vector_function(builder, "fmuladd", 3)
             zero, one = ir.Constant(I64, 0), ir.Constant(I64, 1)
@@ -183,7 +185,7 @@ def multiply_ratios_of_strips(
         mantissa_, exponent_, offsets_, factors_, shares_, levels_ = arrays
         lanes = width_of(context, builder, signature.args[9], args[9])
         n_features = width_of(context, builder, signature.args[5], args[5])
-        for strips in strips_of(lanes, WIDEST // 2, builder):
+        for strips in strips_of(lanes, NARROW, builder):
             above = running(builder, len(strips), 1.0)
             below = running(builder, len(strips), 1.0)
             fused = vector_function(builder, "fmuladd", 3)
