@@ -78,6 +78,18 @@ def test_losses_are_those_of_the_best_neighbour_without_the_expert(problem, seed
             )
 
 
+@examples(5)
+@given(problem=problems(), seed=st.integers(0, 1000))
+def test_empty_codes_are_refused(problem, seed):
+    experts, rows = problem
+    prior = random_prior(seed, 2, experts.n_experts)
+    active = np.ones((len(rows), experts.n_experts), dtype=bool)
+    active[-1] = False
+    for sums in (neighbourhood, expert_losses):
+        with pytest.raises(ValueError, match="no active expert"):
+            sums(rows, active, experts, prior)
+
+
 @pytest.fixture(scope="module")
 def planted():
     """A model whose rows are its own samples, so that all probabilities are known."""

@@ -50,6 +50,15 @@ def test_the_order_of_experts_and_columns_does_not_matter(seed):
         np.testing.assert_allclose(other, found[experts][:, columns], rtol=1e-9, atol=1e-12)
 
 
+def test_a_column_without_rows_has_finite_opinions():
+    nothing = np.zeros((3, 1))
+    data = np.array([-0.5]), np.array([1.75])
+    mean, variance = shrunk_normals(nothing, nothing, np.zeros((2, 3, 1)), data)
+    np.testing.assert_allclose(mean, -0.5)
+    assert (variance >= 1.75).all()
+    assert (variance < 10).all()
+
+
 @pytest.mark.parametrize("n_rows", [3, 10, 100])
 def test_one_expert_thinks_what_its_column_says(n_rows):
     X = np.random.default_rng(0).normal(size=(n_rows, 3))

@@ -20,7 +20,7 @@ OTHERS = 4.0
 MOST_EVIDENCE = 20.0
 """Maximum evidence of one variable against a candidate in that average, in nats."""
 FEWEST = 1.0
-"""Minimum degrees of freedom with which variances are known."""
+"""Minimum degrees of freedom with which variances are known, and rows behind means."""
 
 
 def shrunk_normals(
@@ -84,7 +84,8 @@ def shrunk_normals(
 def _rows_of_the_mean(weight: Array, average: Array, overall: Array, common: Array) -> Array:
     """Number of rows of the overall mean added to every expert's mean, shape (n_features,)."""
     xp = namespace(weight)
-    n_rows = xp.clip(weight.sum(axis=0), TINY, None)
+    # A column may have no value in these rows.
+    n_rows = xp.clip(weight.sum(axis=0), FEWEST, None)
     n_experts = (weight > 1).sum(axis=0)
     apart_from_all = (average - overall) ** 2
     between = (weight * apart_from_all).sum(axis=0)

@@ -110,6 +110,8 @@ def _by_parts(
     from dynpart.neighbourhood._kernels import without_edges
     from dynpart.threads import Threads
 
+    if not active.any(axis=1).all():
+        raise ValueError("a code has no active expert: neighbours of empty codes are not defined")
     ranks, tables = np.ascontiguousarray(experts.ranks), (*prior.by_expert, without_edges(prior))
     threads = Threads()
     size = experts.log2_expertise.size
