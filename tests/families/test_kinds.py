@@ -382,3 +382,9 @@ def test_no_variance_is_below_zero(seed):
     eta[:, :, 2] = np.eye(3)[rng.integers(0, 3, 5)].T * (1 + np.finfo(float).eps)
     eta[:2, :, 3] = 0.5
     assert (family.variance(eta) >= 0).all()
+
+
+def test_the_smallest_variance_of_a_tiny_column_can_be_stored():
+    moments = column_moments(np.array([[0.0, 0.0], [1.0, 1.3e-216]]))
+    family = Gaussian.for_columns(moments, variance_floor=1e-4)
+    assert (family.floor >= 1e-300).all()

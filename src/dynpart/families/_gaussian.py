@@ -79,7 +79,8 @@ class Gaussian(Family):
     def for_columns(cls, moments: ColumnMoments, *, variance_floor: float) -> Gaussian:
         """Every column has its own scale; `variance_floor` is relative to its own variance."""
         xp, variance = namespace(moments.variance), moments.variance
-        return cls(moments.mean, xp.where(variance > 0, variance_floor * variance, 1.0))
+        floor = xp.clip(variance_floor * variance, LEAST_VARIANCE, None)
+        return cls(moments.mean, xp.where(variance > 0, floor, 1.0))
 
     @property
     def own_scale(self) -> bool:
