@@ -115,10 +115,10 @@ def _usual_variance(free: Array, seen: Array, common: Array) -> tuple[Array, Arr
             terms = chance - (free / 2 + half) * xp.log1p(free * seen / prior)
             candidates.append((rows, scale))
             evidence.append((terms - free / 2 * xp.log(prior)).sum(axis=0))
-    told = xp.stack(evidence)
-    told = told - xp.amax(told, axis=0)
+    relative = xp.stack(evidence)
+    relative = relative - xp.amax(relative, axis=0)
     # Bounded, so that one variable does not decide for all.
-    others = xp.clip(told, -MOST_EVIDENCE, None).mean(axis=1)
-    best = xp.argmax(told + OTHERS * others[:, None], axis=0)
+    others = xp.clip(relative, -MOST_EVIDENCE, None).mean(axis=1)
+    best = xp.argmax(relative + OTHERS * others[:, None], axis=0)
     worth, scale = like(np.array(candidates), common)[best].T
     return scale * common, worth
