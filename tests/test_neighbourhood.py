@@ -8,7 +8,12 @@ from scipy.special import logsumexp
 
 from dynpart import DynamicPartitionModel
 from dynpart.encoding import log_likelihood
-from dynpart.neighbourhood import expert_losses, neighbourhood
+from dynpart.engines import Experts
+from dynpart.families import Bernoulli
+from dynpart.neighbourhood import all_summed, expert_losses, neighbourhood
+from dynpart.neighbourhood._kernels import ENOUGH, NEGLIGIBLE, UNLIKELY
+from dynpart.prior import CodePrior
+from dynpart.rows import Rows
 from tests.effort import examples
 from tests.strategies import problems
 from tests.test_prior import all_codes, random_prior
@@ -22,25 +27,65 @@ def near(code):
     return codes[(added <= 1) & (dropped <= 1) & codes.any(axis=1)]
 
 
-@examples(30)
-@given(problem=problems(), seed=st.integers(0, 1000))
-def test_sums_are_those_of_all_neighbours(problem, seed):
+def summed(code, most_turns, value_of):
+    """All codes that are summed over, with their values: one turn after the other."""
+    found, likely, waiting = {}, np.ones(len(code), dtype=bool), {tuple(code): 0.0}
+    top = added = total = -np.inf
+    while most_turns and waiting and not added < np.log(ENOUGH) + total:
+        base = max(waiting, key=waiting.get)
+        new = [c for c in near(base) if tuple(c) not in found and (likely | base)[c].all()]
+        values = dict(zip(map(tuple, new), value_of(np.array(new)), strict=True)) if new else {}
+        if not found:
+            best = max(values.values())
+            rated = np.array([np.where(c, v, -np.inf) for c, v in values.items()])
+            likely = rated.max(axis=0) > best - UNLIKELY
+        top = max([top, *values.values()])
+        values = {c: v for c, v in values.items() if v >= top - NEGLIGIBLE}
+        added = logsumexp(list(values.values())) if values else -np.inf
+        found |= values
+        total = logsumexp(list(found.values()))
+        waiting = {c: v for c, v in (waiting | values).items() if c not in (base, tuple(code))}
+        most_turns -= 1
+    return np.array(list(found)), np.array(list(found.values()))
+
+
+@examples(40)
+@given(problem=problems(), seed=st.integers(0, 1000), most_turns=st.sampled_from([1, 2, 5, 16]))
+def test_sums_are_those_of_all_neighbours(problem, seed, most_turns):
     experts, rows = problem
     rng, n_experts = np.random.default_rng(seed), experts.n_experts
     prior = random_prior(seed, 2, n_experts)
     active = rng.random((len(rows), n_experts)) < 0.5
     active[~active.any(axis=1), 0] = True
     base = experts.family.log_base(rows.values)
-    found = neighbourhood(rows, active, experts, prior)
+    found = neighbourhood(rows, active, experts, prior, most_turns)
     for n, code in enumerate(active):
-        codes = near(code)
-        row = rows[np.full(len(codes), n)]
-        value = log_likelihood(row, codes, experts) + prior.log_prob(codes)
-        value -= base if isinstance(base, float) else base[n].sum()
+
+        def value_of(codes, n=n):
+            row = rows[np.full(len(codes), n)]
+            value = log_likelihood(row, codes, experts) + prior.log_prob(codes)
+            return value - (base if isinstance(base, float) else base[n].sum())
+
+        codes, value = summed(code, most_turns, value_of)
         total = logsumexp(value)
         assert found.log_density[n] == pytest.approx(total, rel=1e-6, abs=1e-6)
         share = np.exp(value - total) @ codes
         np.testing.assert_allclose(found.activation[n], share, atol=1e-6)
+        if most_turns == 1:
+            assert len(codes) <= len(near(code))
+
+
+@examples(20)
+@given(problem=problems(), seed=st.integers(0, 1000))
+def test_more_turns_come_closer_to_the_sum_over_all_codes(problem, seed):
+    experts, rows = problem
+    n_experts = experts.n_experts
+    prior = random_prior(seed, 2, n_experts)
+    active = np.eye(n_experts, dtype=bool)[np.full(len(rows), seed % n_experts)]
+    sums = [neighbourhood(rows, active, experts, prior, n).log_density for n in (1, 2, 4, 16)]
+    exact = all_summed(rows, experts, prior).log_density
+    for fewer, more in zip(sums, [*sums[1:], exact], strict=True):
+        assert (more >= fewer - 1e-9).all()
 
 
 @examples(30)
@@ -88,6 +133,17 @@ def test_empty_codes_are_refused(problem, seed):
     for sums in (neighbourhood, expert_losses):
         with pytest.raises(ValueError, match="no active expert"):
             sums(rows, active, experts, prior)
+
+
+def test_codes_that_are_far_from_the_best_do_not_overflow():
+    own = np.repeat(np.eye(6), 400, axis=1)
+    experts = Experts(Bernoulli(), np.where(own, 0.99, 0.01)[None], 5 * own, log2_bound=np.inf)
+    rows, alone = Rows(np.ones((1, 2400), np.uint8)), np.eye(6, dtype=bool)[:1]
+    prior = CodePrior.independent(np.full(6, 0.5))
+    found = neighbourhood(rows, alone, experts, prior)
+    exact = all_summed(rows, experts, prior)
+    assert found.log_density == pytest.approx(exact.log_density)
+    np.testing.assert_allclose(found.activation, exact.activation, atol=1e-9)
 
 
 @pytest.fixture(scope="module")

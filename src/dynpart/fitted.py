@@ -237,7 +237,8 @@ class FittedModel(
 
         With up to ten experts (fewer on rows of many variables) P(x | h) P(h) is summed over all
         codes, and the result is exactly log P(x). With more experts it is summed over each row's
-        code and its neighbours, which differ by one addition, removal or exchange of an expert.
+        code and its neighbours, which differ by one addition, removal or exchange of an expert,
+        then over the neighbours of the best of these, one after the other, until little is added.
 
         Parameters
         ----------

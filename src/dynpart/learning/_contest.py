@@ -16,7 +16,8 @@ from dynpart.learning._mixture import fit_mixture
 from dynpart.learning._plans import Plan
 from dynpart.learning._splits import splits_of
 from dynpart.learning._task import Task
-from dynpart.learning._unseen import WORTH_IT, log_density
+from dynpart.learning._unseen import WORTH_IT
+from dynpart.neighbourhood import neighbourhood
 from dynpart.prior import MOST_TYPES, ROUGHLY, CodePrior
 from dynpart.pursuits import pursue
 
@@ -74,5 +75,5 @@ def log_densities(
 ) -> Array:
     """Log P(x) of rows in memory, summed over the neighbours of their codes, shape (n_rows,)."""
     active = to_numpy(pursue(engine, rows, experts, rule).active(experts.n_experts))
-    base = row_log_base(rows.to_numpy(), experts.family.like(np.empty(0)))
-    return log_density(rows, active, experts, prior) + base
+    rows, here = rows.to_numpy(), experts.like(np.empty(0))
+    return neighbourhood(rows, active, here, prior).log_density + row_log_base(rows, here.family)

@@ -1,6 +1,7 @@
-"""The neighbourhood of codes: sums over all codes that differ by one change."""
+"""The neighbourhood of codes: sums over codes that a few changes lead to."""
 
 from dynpart.neighbourhood._sums import (
+    MOST_TURNS,
     Neighbourhood,
     all_summed,
     expert_losses,
@@ -9,6 +10,7 @@ from dynpart.neighbourhood._sums import (
 )
 
 __all__ = [
+    "MOST_TURNS",
     "Neighbourhood",
     "all_summed",
     "expert_losses",

@@ -1,4 +1,4 @@
-"""Compiled: sums over the codes that differ from a row's code by one change.
+"""Compiled: sums over codes that a few changes of a row's code lead to.
 
 If an expert is removed, its variables go to their heirs: the active experts with the second-highest
 expertise. The gain of any other expert over the reduced code differs from its gain over the full
@@ -14,6 +14,12 @@ from dynpart.compiled import compiled, in_place, part
 
 MOST = 700.0
 """Largest exponent of a double."""
+ENOUGH = 1e-3
+"""Share of the sum that the neighbours of a code must add, to go on with the next."""
+UNLIKELY = 16.0
+"""Nats below the best neighbour at which an expert is not tried again in later turns."""
+NEGLIGIBLE = 37.0
+"""Nats below the best neighbour at which a code counts for nothing (a double's precision)."""
 
 
 def without_edges(prior):
@@ -35,14 +41,15 @@ def example(prior):
         ranks,
         np.ones((1, 2), np.bool_),
         tables,
+        1,
         np.ones(1),
         ranks * 1.0,
     )
 
 
 @compiled
-def sum_neighbours(density, ranks, active, tables, log_density, activation):
-    """Sum P(x | h) P(h) over each row's code and its neighbours.
+def sum_neighbours(density, ranks, active, tables, most_turns, log_density, activation):
+    """Sum P(x | h) P(h) over each row's code, its neighbours, and the neighbours of the best.
 
     Parameters
     ----------
@@ -52,19 +59,15 @@ def sum_neighbours(density, ranks, active, tables, log_density, activation):
     active : ndarray of shape (n_rows, n_experts), bool
     tables : tuple
         Coefficients of a prior, `CodePrior.by_expert`, and its factors `without_edges`.
+    most_turns : int
+        Maximum number of codes of a row whose neighbours are added up.
     log_density : ndarray of shape (n_rows,)
         Output.
     activation : ndarray of shape (n_rows, n_experts)
         Output: share of the sum in which each expert is active.
     """
-    n_experts = len(ranks)
-    is_active, seats = np.zeros(n_experts + 1, np.bool_), np.empty(n_experts, np.int64)
     for i in range(len(active)):
-        code = seats[: list_code(active[i], is_active, seats)]
-        values, _, _ = neighbour_values(code, is_active, density[i], ranks, tables)
-        if len(code) == 1:
-            values[1, n_experts] = -np.inf  # the empty code is excluded
-        log_density[i] = share_out(code, values, activation[i])
+        log_density[i] = sum_around(active[i], density[i], ranks, tables, most_turns, activation[i])
 
 
 @compiled
@@ -85,9 +88,12 @@ def lose_experts(density, ranks, active, tables, fewest, losses):
     """
     n_experts = len(ranks)
     is_active, seats = np.zeros(n_experts + 1, np.bool_), np.empty(n_experts, np.int64)
+    every = np.ones(n_experts, np.bool_)
     for i in range(len(active)):
         code = seats[: list_code(active[i], is_active, seats)]
-        values, gains, explained = neighbour_values(code, is_active, density[i], ranks, tables)
+        values, gains, explained = neighbour_values(
+            code, is_active, every, density[i], ranks, tables
+        )
         value = values[0, n_experts]
         # Log P(h) of the code, and of the code with one more expert.
         chances = values[0] - explained[0]
@@ -109,8 +115,8 @@ def lose_experts(density, ranks, active, tables, fewest, losses):
 
 
 @part
-def neighbour_values(code, is_active, density, ranks, tables):
-    """Log P(x | h) P(h) of the codes that differ by one change.
+def neighbour_values(code, is_active, likely, density, ranks, tables):
+    """Log P(x | h) P(h) of the codes that differ by one change; others are added if `likely`.
 
     Row 0 of the results is for the code itself, row 1 + s for the code without its expert s.
 
@@ -136,13 +142,14 @@ def neighbour_values(code, is_active, density, ranks, tables):
     find_holders(code, ranks, density, holders, opinions)
     gains = np.empty((len(code) + 1, n_experts))
     explained = np.empty(len(code) + 1)
-    add_gains(ranks, density, is_active, holders, opinions, gains, explained)
-    fill_odds(code, is_active, tables, joint, odds)
+    skipped = is_active[:n_experts] | ~likely
+    add_gains(ranks, density, skipped, holders, opinions, gains, explained)
+    fill_odds(code, is_active, skipped, tables, joint, odds)
     values = np.empty((len(code) + 1, n_experts + 1))
     for row in range(len(code) + 1):
         gone = code[row - 1] if row else -1
         scores = explained[row], gains[row]
-        score_codes(gone, joint, odds, tables, is_active, scores, weight, values[row])
+        score_codes(gone, joint, odds, tables, skipped, scores, weight, values[row])
     return values, gains, explained
 
 
@@ -178,7 +185,7 @@ def find_holders(code, ranks, density, holders, opinions):
 
 
 @in_place
-def add_gains(ranks, density, is_active, holders, opinions, gains, explained):
+def add_gains(ranks, density, skipped, holders, opinions, gains, explained):
     """Gains of inactive experts over a code, and over the code without each of its experts.
 
     Both `gains` and `explained`, the log-likelihoods of these codes, begin with the whole code.
@@ -194,7 +201,7 @@ def add_gains(ranks, density, is_active, holders, opinions, gains, explained):
     for d in range(n_features):
         explained[1 + seat[d]] -= own[d] - next_own[d]
     for k in range(n_experts):
-        if is_active[k]:
+        if skipped[k]:
             continue
         over_all = 0.0
         for d in range(n_features):
@@ -209,7 +216,7 @@ def add_gains(ranks, density, is_active, holders, opinions, gains, explained):
 
 
 @in_place
-def fill_odds(code, is_active, tables, joint, odds):
+def fill_odds(code, is_active, skipped, tables, joint, odds):
     """Log w_c + log P_c(h) of a code, and the factor by which each added expert changes it."""
     constant, single, parent, pair, _ = tables
     n_experts, n_types = single.shape
@@ -227,12 +234,14 @@ def fill_odds(code, is_active, tables, joint, odds):
             if parent[k, c] < n_experts:
                 odds[parent[k, c], c] += pair[k, c]
     for k in range(n_experts):
+        if skipped[k] and not is_active[k]:
+            continue
         for c in range(n_types):
             odds[k, c] = np.exp(min(max(odds[k, c], -MOST), MOST))
 
 
 @in_place
-def score_codes(gone, joint, odds, tables, is_active, scores, weight, values):
+def score_codes(gone, joint, odds, tables, skipped, scores, weight, values):
     """Log P(x | h) P(h) of a code without expert `gone`, and of this code plus one expert.
 
     If `gone` is -1, it is the whole code. `scores` are its log-likelihood and the gains of others.
@@ -251,7 +260,7 @@ def score_codes(gone, joint, odds, tables, is_active, scores, weight, values):
         total += weight[c]
     values[n_experts] = explained + most + np.log(total)
     for k in range(n_experts):
-        if is_active[k]:
+        if skipped[k]:
             continue
         chance = 0.0
         if gone < 0:
@@ -268,26 +277,117 @@ def score_codes(gone, joint, odds, tables, is_active, scores, weight, values):
         values[k] = explained + gains[k] + most + (np.log(chance) if chance > 0 else -np.inf)
 
 
-@in_place
-def share_out(code, values, activation):
-    """Log of the sum of all values, and the share of the sum in which each expert is active."""
-    n_experts = len(activation)
-    most = -np.inf
+@part
+def sum_around(active, density, ranks, tables, most_turns, activation):
+    """Sum P(x | h) P(h) over a code, its neighbours, and the neighbours of the best of these.
+
+    Neighbours of one code at a time are added, always of the best that had no turn yet, until
+    `most_turns` codes had theirs or a turn adds hardly anything. Returns the log of the sum.
+    """
+    n_experts = len(ranks)
+    seats, had_turn = np.empty(n_experts, np.int64), np.zeros((most_turns, n_experts + 1), np.bool_)
+    waiting = np.full(most_turns, -np.inf), np.empty((most_turns, n_experts), np.bool_)
+    likely = np.ones(n_experts, np.bool_)
+    had_turn[0, :n_experts] = active
+    activation[:] = 0.0
+    top, total, added = -np.inf, 0.0, np.inf
+    for turn in range(most_turns):
+        if added < ENOUGH * total or (turn > 0 and not take_best(waiting, had_turn[turn])):
+            break
+        code = seats[: list_code(had_turn[turn, :n_experts], had_turn[turn], seats)]
+        values, _, _ = neighbour_values(code, had_turn[turn], likely, density, ranks, tables)
+        if len(code) == 1:
+            values[1, n_experts] = -np.inf  # the empty code is excluded
+        if turn == 0:
+            for k in range(n_experts):
+                likely[k] = active[k] or values[:, k].max() > values.max() - UNLIKELY
+        higher = max(top, values.max())
+        shrunk, top = np.exp(top - higher), higher
+        total *= shrunk
+        for k in range(n_experts):
+            activation[k] *= shrunk
+        leave_new(code, values, top, had_turn, turn)
+        wait(code, values, had_turn[turn], waiting)
+        added = share_out(code, values, top, activation)
+        total += added
+    for k in range(n_experts):
+        activation[k] = min(max(activation[k] / total, 0.0), 1.0)
+    return top + np.log(total)
+
+
+@part
+def leave_new(code, values, top, had_turn, turn):
+    """Set the values of negligible codes, and of neighbours of earlier codes, to -inf."""
+    n_experts = had_turn.shape[1] - 1
     for row in range(len(values)):
         for k in range(n_experts + 1):
-            most = max(most, values[row, k])
-    activation[:] = 0.0
+            if values[row, k] < top - NEGLIGIBLE:
+                values[row, k] = -np.inf
+    differs = np.zeros(n_experts + 1, np.int64)
+    for before in range(turn):
+        apart, n_before = 0, 0
+        for k in range(n_experts):
+            n_before += had_turn[before, k]
+            different = had_turn[before, k] != had_turn[turn, k]
+            apart += different
+            # By how much the number of differences changes if this expert is turned.
+            differs[k] = -1 if different else 1
+        if apart > 4:
+            continue
+        for row in range(len(values)):
+            gone = code[row - 1] if row else n_experts
+            for k in range(n_experts + 1):
+                if values[row, k] > -np.inf:
+                    left = apart + differs[gone] + differs[k]
+                    n_active = len(code) - (row > 0) + (k < n_experts)
+                    if left < 2 or (left == 2 and n_active == n_before):
+                        values[row, k] = -np.inf
+
+
+@in_place
+def wait(code, values, is_active, waiting):
+    """Put the best codes among those that wait for their turn, in the places of worse ones."""
+    waiting_values, waiting_codes = waiting
+    n_experts = waiting_codes.shape[1]
+    worst = waiting_values.argmin()
+    for row in range(len(values)):
+        for k in range(n_experts + 1):
+            if values[row, k] > waiting_values[worst] and (row > 0 or k < n_experts):
+                waiting_values[worst] = values[row, k]
+                for other in range(n_experts):
+                    gone = row > 0 and other == code[row - 1]
+                    waiting_codes[worst, other] = other == k or (is_active[other] and not gone)
+                worst = waiting_values.argmin()
+
+
+@in_place
+def take_best(waiting, is_active):
+    """Move the best of the waiting codes to `is_active`; returns whether there was one."""
+    waiting_values, waiting_codes = waiting
+    best = waiting_values.argmax()
+    found = waiting_values[best] > -np.inf
+    waiting_values[best] = -np.inf
+    for k in range(waiting_codes.shape[1]):
+        is_active[k] = waiting_codes[best, k]
+    return found
+
+
+@in_place
+def share_out(code, values, top, activation):
+    """Add up exponentials of the values, relative to `top`, and for each expert those with it."""
+    n_experts = len(activation)
     total = 0.0
     for row in range(len(values)):
+        here = 0.0
         for k in range(n_experts + 1):
-            value = np.exp(values[row, k] - most)
-            total += value
-            if k < n_experts:
-                activation[k] += value
-            if row > 0:
-                activation[code[row - 1]] += value  # at first the share without this expert
-    for k in range(n_experts):
-        activation[k] /= total
+            if values[row, k] > -np.inf:
+                value = np.exp(values[row, k] - top)
+                here += value
+                if k < n_experts:
+                    activation[k] += value
+        total += here
+        if row > 0:
+            activation[code[row - 1]] -= here
     for k in code:
-        activation[k] = 1.0 - activation[k]
-    return most + np.log(total)
+        activation[k] += total
+    return total

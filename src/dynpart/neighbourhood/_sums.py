@@ -1,8 +1,8 @@
-"""The neighbourhood of codes: sums over all codes that differ by one change.
+"""The neighbourhood of codes: sums over codes that a few changes lead to.
 
 A change activates an expert, drops one, or exchanges one for another. Other codes usually have a
-much lower likelihood, so the sum over neighbours is most of the sum over all codes. With few
-experts, the sum is over all codes.
+much lower likelihood, so the sum over neighbours, and over neighbours of the best of them, is most
+of the sum over all codes. With few experts, the sum is over all codes.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ from dynpart.rows import Rows
 
 Array = NDArray[np.float64]
 
+MOST_TURNS = 16
+"""Maximum number of codes of a row whose neighbours are added up, unless said otherwise."""
+
 
 @dataclass(frozen=True, eq=False)
 class Neighbourhood:
@@ -32,8 +35,8 @@ class Neighbourhood:
     Attributes
     ----------
     log_density : ndarray of shape (n_rows,)
-        Log of the sum of P(x | h) P(h) over a row's code and its neighbours, without b(x): a lower
-        bound of log P(x).
+        Log of the sum of P(x | h) P(h) over codes near that of a row, without b(x): a lower bound
+        of log P(x).
     activation : ndarray of shape (n_rows, n_experts)
         Share of that sum in which each expert is active.
     """
@@ -43,9 +46,17 @@ class Neighbourhood:
 
 
 def neighbourhood(
-    rows: Rows, active: NDArray[np.bool_], experts: Experts, prior: CodePrior
+    rows: Rows,
+    active: NDArray[np.bool_],
+    experts: Experts,
+    prior: CodePrior,
+    most_turns: int = MOST_TURNS,
 ) -> Neighbourhood:
     """Sum over the neighbourhood of each row's code.
+
+    First the code and its neighbours are added up. Then it is the turn of the best neighbour, whose
+    neighbours are added up, and so on, always with the best code that had no turn yet. No code is
+    counted twice. It ends early if a turn adds hardly anything.
 
     Parameters
     ----------
@@ -55,6 +66,8 @@ def neighbourhood(
     experts : Experts
         All in NumPy arrays.
     prior : CodePrior
+    most_turns : int, default=16
+        Maximum number of turns. With 1, the sum is over the codes that differ by one change.
     """
     # Imported here, because reading a model must not import Numba.
     from dynpart.neighbourhood._kernels import sum_neighbours
@@ -62,7 +75,7 @@ def neighbourhood(
     found = Neighbourhood(np.empty(len(rows)), np.empty(active.shape))
 
     def of_part(part: slice, *arguments: Any) -> None:
-        sum_neighbours(*arguments, found.log_density[part], found.activation[part])
+        sum_neighbours(*arguments, most_turns, found.log_density[part], found.activation[part])
 
     _by_parts(rows, active, experts, prior, of_part)
     return found

@@ -27,7 +27,7 @@ from dynpart.learning import (
     fit_mixture,
     iterate,
 )
-from dynpart.neighbourhood import expert_losses, neighbourhood
+from dynpart.neighbourhood import MOST_TURNS, expert_losses, neighbourhood
 from dynpart.prior import CodePrior
 from dynpart.pursuits import pursue
 from dynpart.selection._choice import TIE, Curve, HeldBackScores, chosen, compared, standard_error
@@ -302,7 +302,7 @@ class Judge:
         if self._led is None or self._led[0] is not self.leader:
             experts = self.leader.experts
             _, prior = self.encoding.counted(self.task.engine, self.task.rows, experts)
-            self._led = self.leader, self._scored(experts, prior)
+            self._led = self.leader, self._scored(experts, prior, MOST_TURNS)
         return self._led[1]
 
     def _sized(self, n_experts: int) -> Task:
@@ -323,15 +323,15 @@ class Judge:
             self.leader = found
         return found
 
-    def _scored(self, experts: Experts, prior: CodePrior) -> HeldBackScores:
-        """Scores of the held-back rows."""
+    def _scored(self, experts: Experts, prior: CodePrior, most_turns: int = 1) -> HeldBackScores:
+        """Scores of the held-back rows; sizes are compared by direct neighbours, to save time."""
         rule, held = self.encoding.rule(experts.log2_expertise.shape, prior), self.split.held
         encoders = self.encoding.encoders(experts)
         codes = pursue(self.task.engine, held, encoders, rule)
         active = to_numpy(codes.active(experts.n_experts))
         joint = to_numpy(codes.log_likelihood).astype(np.float64) + prior.log_prob(active)
         rows, here = held.to_numpy(), encoders.like(np.empty(0))
-        density = neighbourhood(rows, active, here, prior).log_density
+        density = neighbourhood(rows, active, here, prior, most_turns).log_density
         density = np.maximum(joint, density + row_log_base(rows, here.family))
         n_active = float(np.average(active.sum(axis=1), weights=self.split.weight))
         return HeldBackScores(joint, density, n_active)
