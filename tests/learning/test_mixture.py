@@ -10,7 +10,7 @@ from dynpart.datasets import make_pairs
 from dynpart.engines import Experts, make_engine
 from dynpart.families import column_moments, make_family
 from dynpart.learning import Annealed, Task, fit_mixture
-from dynpart.learning._contest import mixture_wins
+from dynpart.learning._contest import contest
 from dynpart.learning._mixture import learn_mixture
 from dynpart.persistence import load
 from dynpart.rows import Rows
@@ -123,8 +123,8 @@ def test_codes_of_rows_that_are_mostly_empty_cost_less_than_columns():
 def test_a_close_call_is_decided_by_rows_that_neither_has_seen(make, has_parts, monkeypatch):
     asked = []
 
-    def wins(*arguments):
-        asked.append(mixture_wins(*arguments))
+    def decided(*arguments):
+        asked.append(contest(*arguments))
         return asked[-1]
 
     def at_any_rate(task, plan, rows, enough, seed):
@@ -132,10 +132,10 @@ def test_a_close_call_is_decided_by_rows_that_neither_has_seen(make, has_parts, 
 
     monkeypatch.setattr("dynpart.learning._unseen.CLOSE", np.inf)
     monkeypatch.setattr("dynpart.learning._restarts.learn_mixture", at_any_rate)
-    monkeypatch.setattr("dynpart.learning._restarts.mixture_wins", wins)
+    monkeypatch.setattr("dynpart.learning._restarts.contest", decided)
     model = DynamicPartitionModel(8, max_iter=10, random_state=0)
     model.fit(make(2400))
-    assert asked == [not has_parts]
+    assert [winner is not None for winner in asked] == [has_parts]
     assert model.adaptation_.mixture == (not has_parts)
 
 

@@ -11,7 +11,7 @@ from dynpart.learning._batch import (
 from dynpart.learning._connectivity import neighbourly
 from dynpart.learning._contest import log_densities
 from dynpart.learning._diagnosis import complaints
-from dynpart.learning._learner import RunLog, iterate, learn_once
+from dynpart.learning._learner import RunLog, iterate, learn_once, relearn
 from dynpart.learning._left_out import leave_out
 from dynpart.learning._mixture import PULLS, Mixture, allows_mixture, can_pull, fit_mixture
 from dynpart.learning._objective import activation_probabilities, penalised_objective
@@ -58,6 +58,7 @@ __all__ = [
     "log_densities",
     "neighbourly",
     "penalised_objective",
+    "relearn",
     "sharpened",
     "splits_of",
     "update_expertise",

@@ -52,6 +52,27 @@ def run(
     return state
 
 
+def relearn(
+    task: Task, plan: Plan, experts: Experts, min_active: int, *, seed: int
+) -> LearnerState:
+    """Continue from finished experts with the last part of the plan, which uses all rows.
+
+    Parameters
+    ----------
+    task : Task
+    plan : Plan
+    experts : Experts
+    min_active : int
+        Minimum number of active experts in the search that found them.
+    seed : int
+    """
+    steps = plan.steps(task, min(min_active, task.max_active))
+    last = [step for step in steps if not step.search]
+    if len(last) == len(steps):  # a plan without a search
+        last = steps[-max(1, len(steps) // 3) :]
+    return run(task, plan, LearnerState(experts), last, seed=seed, journal=None)
+
+
 def iterate(
     task: Task,
     plan: Plan,

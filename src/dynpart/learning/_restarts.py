@@ -10,8 +10,8 @@ import numpy as np
 
 from dynpart.engines import Codes, Experts, PursuitRule
 from dynpart.learning._batch import break_ties
-from dynpart.learning._contest import FEWEST_ROWS, mixture_wins
-from dynpart.learning._learner import RunLog, run
+from dynpart.learning._contest import FEWEST_ROWS, contest
+from dynpart.learning._learner import LearnerState, RunLog, relearn, run
 from dynpart.learning._mixture import Mixture, allows_mixture, learn_mixture
 from dynpart.learning._objective import Description, shortest
 from dynpart.learning._plans import Plan
@@ -107,14 +107,19 @@ def fit_experts(
     )
     if mixture is None or unseen is None:
         return replace(best, unseen=unseen)
-    prefers_mixture = unseen.prefers_mixture(task.n_rows)
     if unseen.is_close() and task.n_rows >= FEWEST_ROWS:
 
         def learn(some: Task) -> Fit:
             return _single_fit(some, plan, seed, rule, None, None)
 
-        prefers_mixture = mixture_wins(task, plan, rule, seed, mixture.epsilon, learn)
-    if prefers_mixture:
+        winner = contest(task, plan, rule, seed, mixture.epsilon, learn)
+        if winner is not None:
+            # The contest was won by these experts, so they are a further start.
+            again = _continued(task, plan, winner, seed, rule)
+            best = max(best, again, key=lambda fit: fit.description.joint)
+            return replace(best, unseen=unseen)
+        return _of_mixture(task, mixture, best, unseen, rule)
+    if unseen.prefers_mixture(task.n_rows):
         return _of_mixture(task, mixture, best, unseen, rule)
     return replace(best, unseen=unseen)
 
@@ -164,6 +169,26 @@ def _single_fit(
     if 0 < len(state.history) < len(steps):
         state = reinitialise(task, plan, state, steps[len(state.history)], rows, n_rows, seed)
     state = run(task, plan, state, steps, seed=seed, journal=journal, report=report)
+    return _finished(task, plan, state, adaptation, seed, rule)
+
+
+def _continued(task: Task, plan: Plan, begun: Fit, seed: int, rule: PursuitRule) -> Fit:
+    """A fit to some of the rows, continued with all of them."""
+    floor = begun.adaptation.min_active
+    state = relearn(task, plan, begun.experts, floor, seed=seed)
+    fit = _finished(task, plan, state, begun.adaptation, seed, rule)
+    return replace(fit, history=begun.history + fit.history)
+
+
+def _finished(
+    task: Task,
+    plan: Plan,
+    state: LearnerState,
+    adaptation: Adaptation,
+    seed: int,
+    rule: PursuitRule,
+) -> Fit:
+    """The result of a run, with the codes of rows on which activations are counted."""
     experts = replace(break_ties(state.experts), amplitude=task.amplitude)
     counted = task.draw(np.random.default_rng(seed), COUNTED_ROWS, replace=False)
     codes = pursue(task.engine, counted, experts, rule)

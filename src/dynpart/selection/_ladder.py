@@ -15,7 +15,6 @@ from dynpart.engines import Experts, row_log_base
 from dynpart.learning import (
     PULLS,
     WORTH_IT,
-    LearnerState,
     Mixture,
     Plan,
     Split,
@@ -25,7 +24,7 @@ from dynpart.learning import (
     can_pull,
     fit_experts,
     fit_mixture,
-    iterate,
+    relearn,
 )
 from dynpart.neighbourhood import MOST_TURNS, expert_losses, neighbourhood
 from dynpart.prior import CodePrior
@@ -174,11 +173,7 @@ class Judge:
     def relearnt(self, experts: Experts, floor: int) -> Candidate:
         """Experts after the last part of the plan, which uses all rows."""
         task = self._sized(experts.n_experts)
-        steps = self.plan.steps(task, min(floor, task.max_active))
-        last = [step for step in steps if not step.search]
-        if len(last) == len(steps):  # a plan without a search
-            last = steps[-max(1, len(steps) // 3) :]
-        *_, end = iterate(task, self.plan, LearnerState(experts), last, seed=self.seed)
+        end = relearn(task, self.plan, experts, floor, seed=self.seed)
         return self._judged(replace(break_ties(end.experts), amplitude=task.amplitude))
 
     def dropped(self, candidate: Candidate, size: int) -> Experts:
