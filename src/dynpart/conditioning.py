@@ -183,7 +183,7 @@ def condition(
     earlier : ndarray of shape (n_features, n_features)
         Which earlier columns each column may depend on.
     seed : int
-    report : callable, optional
+    report : callable, default=None
         Called with a line about each round.
 
     Returns

@@ -141,6 +141,7 @@ class Description:
     experts : tuple of ExpertSummary
         The most active first.
     n_variables : int
+        Number of variables.
     mean_active : float
         Active experts per row.
     n_rows : int or None
@@ -368,6 +369,7 @@ class DescribesItself:
         Returns
         -------
         self : DynamicPartitionModel
+            The model with the new names.
 
         Examples
         --------
@@ -460,10 +462,12 @@ class DescribesItself:
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features)
+            Rows with the columns of the training data.
 
         Returns
         -------
         ndarray of shape (n_rows,)
+            Sums of the log-likelihoods of the observed values.
         """
         self._ready()
         rows = self._checked_rows(X, self._engine(X)).to_numpy()

@@ -218,12 +218,14 @@ class FittedModel(
         X : array-like of shape (n_rows, n_features), or a source of rows
             Rows with the columns of the training data.
         y : Ignored
+            Not used; for scikit-learn's interface.
         sample_weight : array-like of shape (n_rows,), default=None
             Weights of the rows; 3 is equivalent to three equal rows.
 
         Returns
         -------
         float
+            In nats per row; divide by log(2) for bits.
         """
         scores = self.score_samples(X)
         if sample_weight is None:
@@ -248,6 +250,7 @@ class FittedModel(
         Returns
         -------
         ndarray of shape (n_rows,)
+            In nats, never below :meth:`score_samples`.
         """
         if is_source(X):
             return self._by_blocks(self.log_density, X)
@@ -268,6 +271,7 @@ class FittedModel(
         Returns
         -------
         ndarray of shape (n_rows, n_experts)
+            Probabilities between 0 and 1.
         """
         if is_source(X):
             return self._by_blocks(self.activation_posterior, X)
@@ -411,6 +415,7 @@ class FittedModel(
         Returns
         -------
         ndarray of shape (n_rows,)
+            In nats; divide by log(2) for bits.
         """
         active = codes_in_place(H, self._ready())
         if is_source(X):
@@ -433,6 +438,7 @@ class FittedModel(
         Returns
         -------
         ndarray of shape (n_rows,)
+            In nats; divide by log(2) for bits.
         """
         active = codes_in_place(H, self._ready())
         self._check_counted()

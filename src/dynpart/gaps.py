@@ -90,7 +90,8 @@ class FillsGaps:
 
         Returns
         -------
-        Table of the kind that `X` is, or a list of `draws` such tables.
+        array or DataFrame of the kind of `X`, or a list of them
+            The table without gaps; with `draws`, a list of that many tables.
 
         Examples
         --------

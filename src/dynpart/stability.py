@@ -159,6 +159,7 @@ class JudgesStability:
         Returns
         -------
         Stability
+            Counts per expert, and which experts are duplicates or always active.
 
         Examples
         --------

@@ -28,7 +28,7 @@ class BoltzmannMachine(Baseline):
     ----------
     n_components : int, default=10
         Number of hidden units.
-    learning_rate : float, optional
+    learning_rate : float, default=None
         By default tuned.
     n_updates : int, default=6000
         Number of updates, one per batch.
@@ -40,8 +40,11 @@ class BoltzmannMachine(Baseline):
     Attributes
     ----------
     weights_ : ndarray of shape (n_components, n_features)
+        Weights between hidden units and variables.
     bias_ : ndarray of shape (n_features,)
+        Biases of the variables.
     learning_rate_ : float
+        Learning rate at the start, given or tuned.
 
     Examples
     --------

@@ -40,6 +40,7 @@ class Experts:
     Attributes
     ----------
     family : Family
+        The family of the columns.
     eta : ndarray of shape (n_statistics, n_experts, n_features)
         Opinions, as mean parameters.
     log2_expertise : ndarray of shape (n_experts, n_features)
@@ -156,7 +157,7 @@ class PursuitRule:
         adds experts; 0 for none.
     prune : bool
         Whether to drop experts that later activations made useless.
-    prior : CodePrior, optional
+    prior : CodePrior, default=None
         Prior over codes for the refinement: log P(h) under the best type of the code is added to
         the objective. The pursuit itself uses only likelihood and costs, because under the prior it
         would stop too early. None means that all codes are equally probable.
@@ -383,26 +384,46 @@ class RowSums:
 
 
 class GradientSums(RowSums):
-    """Sums over rows of g = d log P / d log e_k and of g^2, each (n_experts, n_features)."""
+    """Sums over rows of the derivatives g of log P(x | h) by log expertise, and of their squares.
+
+    Both decide how much the expertise of an expert for a variable changes.
+
+    Attributes
+    ----------
+    array : ndarray of shape (2, n_experts, n_features)
+        The sums of g, then the sums of its square.
+    """
 
     @property
     def first(self) -> Array:
+        """Sums of the derivatives, (n_experts, n_features)."""
         return self.array[0]
 
     @property
     def second(self) -> Array:
+        """Sums of the squared derivatives, (n_experts, n_features)."""
         return self.array[1]
 
 
 class ResponsibilitySums(RowSums):
-    """Sums over rows of r, (n_experts, n_features), and of r T(x), one for each statistic."""
+    """Sums over rows of responsibilities r, and of r T(x) for each statistic T of the family.
+
+    Their ratios are the new opinions (eq. 5 and 6).
+
+    Attributes
+    ----------
+    array : ndarray of shape (1 + n_statistics, n_experts, n_features)
+        The sums of r, then the sums of r T(x), one for each statistic.
+    """
 
     @property
     def weight(self) -> Array:
+        """Sums of the responsibilities, (n_experts, n_features)."""
         return self.array[0]
 
     @property
     def statistics(self) -> Array:
+        """Weighted sums of the statistics, (n_statistics, n_experts, n_features)."""
         return self.array[1:]
 
     def without(self, own: ResponsibilitySums) -> ResponsibilitySums:

@@ -39,6 +39,7 @@ class Family(ABC):
     kind : str
         Kind of a column: "binary", "categorical", "count", "real".
     n_statistics : int
+        Number of statistics T(x), and so of mean parameters per variable.
     n_noise : int
         Random numbers per expert and variable that an initialisation needs.
     n_levels : int or None
@@ -270,7 +271,7 @@ class Family(ABC):
             Without neighbours these are `weight` and `T_sum`.
         population, epsilon
             As in `update`.
-        amount : float, optional
+        amount : float, default=None
             Shrinkage beyond the fixed part; chosen by leaving rows out if None.
 
         Returns

@@ -191,12 +191,13 @@ def column_moments(X: NDArray, weight: NDArray | None = None) -> ColumnMoments:
     ----------
     X : array of shape (n_rows, n_features)
         At least one row; NaN for missing values. Never copied as a whole.
-    weight : array of shape (n_rows,), optional
+    weight : array of shape (n_rows,), default=None
         How many rows each row stands for.
 
     Returns
     -------
     ColumnMoments
+        Moments of blocks of rows add up: ``column_moments(a) + column_moments(b)``.
 
     Examples
     --------

@@ -88,6 +88,7 @@ class Sizes(Protocol):
     Attributes
     ----------
     n_rows, n_features, n_experts, n_iter : int
+        Numbers of rows, variables, experts and iterations.
     min_active, max_active : int
         Limits on active experts per row that the user set.
     """
@@ -229,6 +230,7 @@ class Paper:
     epsilon : float, default=1.0
         Weight of the data's average in the expert update (eq. 5), above 0.
     still : float, default=1e-6
+        Largest mean gradient per row, in absolute value, that leaves expertise unchanged.
     """
 
     factor: float = 2.0

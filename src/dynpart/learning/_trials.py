@@ -37,6 +37,7 @@ class Trial:
         Minus the length of the description, in nats per row, of the rows that all trials are
         compared on.
     mean_active : float
+        Mean number of active experts per row.
     """
 
     min_active: int
@@ -56,6 +57,7 @@ class Adaptation:
     n_rows : int
         Rows on which trials were compared; 0 if there was only one search.
     trials : tuple of Trial
+        The trial searches with their scores.
     mixture : bool
         Whether one expert per row, a mixture, described left-out rows in fewer bits than the
         experts of the search, and took their place.

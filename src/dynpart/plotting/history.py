@@ -30,6 +30,7 @@ def plot_history(model: Any) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
+        The figure; ``figure.savefig(path)`` writes it.
 
     Examples
     --------
