@@ -134,7 +134,7 @@ class RowTypeSummary:
 
 @dataclass(frozen=True)
 class Description:
-    """Description of a fitted model; ``print`` it, or use :meth:`to_frame` or :meth:`to_dict`.
+    """Description of a fitted model; ``print`` it, or use ``to_frame()`` or ``to_dict()``.
 
     Attributes
     ----------
@@ -404,7 +404,7 @@ class DescribesItself:
         Returns
         -------
         Description
-            ``print`` and notebooks show it; :meth:`Description.to_frame` returns a data frame.
+            ``print`` and notebooks show it; its method ``to_frame`` returns a data frame.
 
         Examples
         --------

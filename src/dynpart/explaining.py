@@ -88,7 +88,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Explanation:
-    """The explanation of one row; ``print`` it, or use :meth:`to_dict`.
+    """The explanation of one row; ``print`` it, or use ``to_dict()``.
 
     Attributes
     ----------

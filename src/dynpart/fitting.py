@@ -393,7 +393,7 @@ class LearningModel(CountedModel):
 
         See Also
         --------
-        dynpart.streaming : the steps of learning, to be run on other systems.
+        dynpart.streaming.advance : The step of learning behind it, to be run on other systems.
 
         Examples
         --------

@@ -94,3 +94,24 @@ def test_every_parameter_is_documented_with_its_default(item):
 def test_every_entry_has_a_meaning(item):
     bare = [line for _, line, below in entries(item) if not below.startswith("    ")]
     assert not bare, f"no meaning is given for {bare}"
+
+
+def methods_of_classes():
+    """Methods of the classes of the reference that are no estimators, with their classes."""
+    for _, item in in_the_reference():
+        if inspect.isclass(item) and not hasattr(item, "fit"):
+            for name, method in methods(item):
+                if inspect.getdoc(method):  # others are not shown
+                    yield pytest.param(item, method, id=name)
+
+
+@pytest.mark.parametrize(("kind", "method"), list(methods_of_classes()))
+def test_every_argument_of_a_method_is_explained(kind, method):
+    """In its own entry, or by name in the text of the method, or of the class for all methods."""
+    texts = [inspect.getdoc(method), *(inspect.getdoc(base) or "" for base in kind.__mro__)]
+    texts += [inspect.getdoc(getattr(base, method.__name__, None)) or "" for base in kind.__mro__]
+    known = documented(method).keys() | set(re.findall(r"`(\w+)`", " ".join(texts)))
+    for base in kind.__mro__:
+        known |= documented(getattr(base, method.__name__, object)).keys()
+    missing = set(inspect.signature(method).parameters) - {"self"} - known
+    assert not missing

@@ -101,7 +101,7 @@ class Bernoulli(Family):
     ) -> tuple[Array, float]:
         """Frequencies with at least half a row of each value added to each variable.
 
-        :class:`~dynpart.families._frequencies.Frequencies` has the formula.
+        :doc:`/learning` has the formula, under shrinkage.
         """
         n_rows = weight.sum(axis=0)
         ones = n_rows * population[0]

@@ -194,7 +194,7 @@ class Categorical(Family):
     ) -> tuple[Array, float]:
         """Frequencies with at least half a row of each level added to each variable.
 
-        :class:`~dynpart.families._frequencies.Frequencies` has the formula.
+        :doc:`/learning` has the formula, under shrinkage.
         """
         columns = weight.sum(axis=0) * population
         seen = Frequencies(

@@ -82,7 +82,7 @@ class ColumnMoments:
         return replace(self, **{name: like(value, reference) for name, value in known.items()})
 
     def of_columns(self, columns: Any) -> ColumnMoments:
-        """The moments of some of the columns, given by their indices."""
+        """The moments of some of the columns, given by their indices `columns`."""
         return replace(
             self,
             mean=self.mean[columns],
