@@ -71,6 +71,8 @@ DEFAULT_LINKS.clear()  # links of built-in types to other sites
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
+    "backreferences_dir": "gallery/backreferences",
+    "doc_module": ("dynpart",),
     "filename_pattern": r"/plot_" if find_spec("torch") else r"/plot_(?!\d+_gpu)",
     "image_scrapers": ("figures",),
     "default_thumb_file": str(Path(__file__).parent / "_static" / "logo.svg"),
@@ -116,5 +118,11 @@ def from_scikit_learn(app, what, name, member, skip, options):
     return True if module.startswith("sklearn.") else None
 
 
+def of_no_protocol(app, what, name, item, options, signature, returns):
+    """Leave out the signature of a protocol, which is made up: nobody calls it."""
+    return ("", None) if getattr(item, "_is_protocol", False) else None
+
+
 def setup(app):
     app.connect("autodoc-skip-member", from_scikit_learn)
+    app.connect("autodoc-process-signature", of_no_protocol)

@@ -127,10 +127,10 @@ class DynamicPartitionModel(
         scale, None means 1.0 for learning and for choosing codes; the variances for scores are
         estimated at the end.
     connectivity : sparse matrix or array of shape (n_features, n_features), default=None
-        Graph of neighbouring variables, such as the result of
-        ``sklearn.feature_extraction.image.grid_to_graph``. Evidence for expertise is smoothed over
-        neighbours, so that supports become coherent parts. An expert with little data for a
-        variable also uses its opinions about the neighbours. It helps on large images.
+        Graph of neighbouring variables, such as the result of scikit-learn's ``grid_to_graph``.
+        Evidence for expertise is smoothed over neighbours, so that supports become coherent parts.
+        An expert with little data for a variable also uses its opinions about the neighbours. It
+        helps on large images.
     tol : float, default=1e-5
         Learning stops before `max_iter` if opinions change by less than this, in standard
         deviations of the data, in an iteration over all rows. The search phase is never shortened.
@@ -205,7 +205,7 @@ class DynamicPartitionModel(
 
     References
     ----------
-    .. [1] M. Goessling and Y. Amit, "Dynamic Partition Models", ICLR workshop, 2017.
+    .. [1] Goessling, M. and Amit, Y. (2017), "Dynamic Partition Models", ICLR workshop.
 
     Examples
     --------

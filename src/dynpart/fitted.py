@@ -204,7 +204,7 @@ class FittedModel(
         Returns
         -------
         ndarray of shape (n_rows,)
-            For a Dask array, a lazy Dask array.
+            In nats; divide by log(2) for bits. For a Dask array, a lazy Dask array.
         """
         n_experts = self._ready()
         self._check_counted()

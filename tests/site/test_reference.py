@@ -115,3 +115,4 @@ def test_every_argument_of_a_method_is_explained(kind, method):
         known |= documented(getattr(base, method.__name__, object)).keys()
     missing = set(inspect.signature(method).parameters) - {"self"} - known
     assert not missing
+    test_every_entry_has_a_meaning(method)

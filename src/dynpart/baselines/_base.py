@@ -88,7 +88,7 @@ class Baseline(TransformerMixin, BaseEstimator, ABC):
         Returns
         -------
         ndarray of shape (n_rows, n_features)
-            Expected values: probabilities of 1 for binary rows, means for gray ones.
+            Predictions of the rows, in their units.
         """
         check_is_fitted(self, "binary_")
         codes = np.asarray(check_array(H, dtype=np.float64, input_name="H"))
@@ -123,7 +123,7 @@ class Baseline(TransformerMixin, BaseEstimator, ABC):
         Returns
         -------
         ndarray of shape (n_rows, n_features)
-            Expected values: probabilities of 1 for binary rows, means for gray ones.
+            Predictions of the rows, in their units.
         """
         return self.decode(H)
 

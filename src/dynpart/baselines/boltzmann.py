@@ -29,7 +29,7 @@ class BoltzmannMachine(Baseline):
     n_components : int, default=10
         Number of hidden units.
     learning_rate : float, default=None
-        By default tuned.
+        Learning rate at the start; None tunes it on held-out rows.
     n_updates : int, default=6000
         Number of updates, one per batch.
     batch_size : int, default=100

@@ -134,6 +134,7 @@ class Experts:
         values : array of shape (n_rows, n_features)
             As :meth:`Family.encode <dynpart.families.Family.encode>` returns them.
         owner : array of shape (n_rows, n_features)
+            Index of the owner of each variable.
         """
         eta = compose_hard(self.eta, owner)
         if self.autoregression is None:

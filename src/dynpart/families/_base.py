@@ -194,6 +194,7 @@ class Family(ABC):
         Parameters
         ----------
         moments : ColumnMoments
+            Means and variances of the columns.
         noise : ndarray of shape (n_noise, n_experts, n_features)
             Random numbers between -1 and 1.
         spread : float
@@ -202,6 +203,7 @@ class Family(ABC):
         Returns
         -------
         eta : ndarray of shape (n_statistics, n_experts, n_features)
+            Mean parameters of the experts.
         """
         mean, variance = moments.mean, moments.variance
         deviation = namespace(mean).sqrt(variance) * noise[0]
@@ -239,12 +241,14 @@ class Family(ABC):
         T_sum : ndarray of shape (n_statistics, n_experts, n_features)
             Sum of responsibility times T(x) over rows.
         population : ndarray of shape (n_statistics, n_features)
+            Mean parameters of the data as a whole.
         epsilon : float
             Weight of the population in the average.
 
         Returns
         -------
         eta : ndarray of shape (n_statistics, n_experts, n_features)
+            Mean parameters of the experts.
         """
 
     def settled(self, weight: Array, T_sum: Array) -> Family:
@@ -286,8 +290,9 @@ class Family(ABC):
         Returns
         -------
         eta : ndarray of shape (n_statistics, n_experts, n_features)
+            The shrunk opinions.
         amount : float
-            0 in a family whose opinions are bounded away from certainty anyway.
+            The amount used; 0 in a family whose opinions are bounded away from certainty anyway.
         """
         return eta, 0.0
 
@@ -382,6 +387,7 @@ class Family(ABC):
         values : ndarray of shape (n_rows, n_features)
             As returned by :meth:`encode`.
         eta : ndarray of shape (n_statistics, n_rows, n_features)
+            Composed mean parameters of each row.
         """
         T = self.statistics(values)
         theta, log_partition = self.natural(eta)
@@ -408,12 +414,14 @@ class Family(ABC):
         T, eta : ndarray of shape (n_statistics, n_rows, 1, n_features)
             Statistics of the rows and composed mean parameters.
         eta_k : ndarray of shape (n_statistics, n_experts, n_features)
+            Mean parameters of the experts.
         r_k : ndarray of shape (n_rows, n_experts, n_features)
             Responsibilities (eq. 4).
 
         Returns
         -------
         ndarray of shape (n_rows, n_experts, n_features)
+            The derivative for each row, expert and variable.
         """
         pull = self.pull(T, eta)
         inner = pull[0] * (eta_k[0] - eta[0])

@@ -32,7 +32,7 @@ class Bernoulli(Family):
     Parameters
     ----------
     clip : float, default=1e-4
-        One surprising pixel costs at most -log(clip) nats.
+        Smallest probability of a value: one surprising value costs at most -log(clip) nats.
 
     Examples
     --------

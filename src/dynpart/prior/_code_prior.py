@@ -206,6 +206,7 @@ class CodePrior:
         Returns
         -------
         ndarray of shape (n_rows, n_types)
+            In nats.
         """
         constant, single, _ = self.coefficients
         child, parent, added = self.edges
@@ -339,12 +340,16 @@ class CodePrior:
         Parameters
         ----------
         n_samples : int
+            Number of codes.
         rng : RandomState or Generator
+            Generator of the random numbers.
 
         Returns
         -------
         H : ndarray of shape (n_samples, n_experts), bool
+            The codes.
         types : ndarray of shape (n_samples,)
+            Index of the type of each code.
         """
         ends = np.cumsum(np.exp(self.log_weight))
         types = np.searchsorted(ends, ends[-1] * rng.uniform(size=n_samples), side="right")
