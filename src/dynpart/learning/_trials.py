@@ -80,11 +80,11 @@ class Adaptation:
         best: dict[int, float] = {}
         for trial in self.trials:
             best[trial.min_active] = max(trial.score, best.get(trial.min_active, -np.inf))
-        scores = ", ".join(f"{least}: {score:.3f}" for least, score in best.items())
+        scores = ", ".join(f"{least}: {-score / np.log(2):.3f}" for least, score in best.items())
         return (
             f"at least {self.min_active} active experts in the search, chosen by description "
             f"length of {self.n_rows} rows (best of {len(self.trials) // len(best)} trial searches "
-            f"each, in nats per row: {scores})"
+            f"each, in bits per row: {scores})"
         )
 
 
