@@ -161,7 +161,7 @@ def test_weights_count_rows(folder, tmp_path):
     model = load(tmp_path / "a")
     assert list(model.feature_names_in_) == NAMES
     assert model.n_features_in_ == 6
-    said = [line for line in result.stderr.splitlines() if " bits a row, " in line and " active, " in line]
+    said = [line for line in result.stderr.splitlines() if " experts active, " in line]
     assert "nats" not in result.stderr
     judged = [line.split(": ")[1].split(" (")[0] for line in said[-2:]]
     assert judged[0] == judged[1]
