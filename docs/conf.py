@@ -1,6 +1,7 @@
 """The site: `make docs` builds it, offline, into docs/_build/html."""
 
 import os
+import re
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -8,12 +9,29 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 os.environ.setdefault("MPLBACKEND", "Agg")
 
+from numpydoc.xref import DEFAULT_LINKS
+
 import dynpart
 
 project = "dynpart"
 author = "The dynpart developers"
 copyright = author
 version = release = dynpart.__version__
+
+
+def public_types():
+    """Paths of the classes of the reference by name; those that a model's methods return first."""
+    found = {}
+    for page in sorted(
+        Path(__file__).parent.glob("api/*.md"), key=lambda page: page.stem != "model"
+    ):
+        for line in page.read_text(encoding="utf-8").splitlines():
+            if line.startswith(".. currentmodule::"):
+                module = line.split()[-1]
+            elif re.fullmatch("   [A-Z]\\w+", line):
+                found.setdefault(line.strip(), f"{module}.{line.strip()}")
+    return found
+
 
 extensions = [
     "sphinx.ext.autodoc",
@@ -36,18 +54,25 @@ myst_heading_anchors = 3
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
-# The reference
+# The reference. A link to something that is not part of it is an error.
+nitpicky = True
 autosummary_generate = True
 autodoc_member_order = "groupwise"
 autodoc_typehints = "none"
 toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False
 numpydoc_attributes_as_param_list = True
+numpydoc_xref_param_type = True
+numpydoc_xref_aliases = public_types()
+numpydoc_xref_ignore = "all"  # every other word of a type
+DEFAULT_LINKS.clear()  # links of built-in types to other sites
 
 # The gallery. What needs torch is shown without output where torch is not installed.
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "gallery",
+    "backreferences_dir": "gallery/backreferences",
+    "doc_module": ("dynpart",),
     "filename_pattern": r"/plot_" if find_spec("torch") else r"/plot_(?!\d+_gpu)",
     "image_scrapers": ("figures",),
     "default_thumb_file": str(Path(__file__).parent / "_static" / "logo.svg"),
@@ -93,5 +118,11 @@ def from_scikit_learn(app, what, name, member, skip, options):
     return True if module.startswith("sklearn.") else None
 
 
+def of_no_protocol(app, what, name, item, options, signature, returns):
+    """Leave out the signature of a protocol, which is made up: nobody calls it."""
+    return ("", None) if getattr(item, "_is_protocol", False) else None
+
+
 def setup(app):
     app.connect("autodoc-skip-member", from_scikit_learn)
+    app.connect("autodoc-process-signature", of_no_protocol)

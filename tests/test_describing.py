@@ -282,7 +282,8 @@ def test_fit_ends_with_three_lines_for_newcomers(animals, model, tmp_path):
     assert valid.strip().splitlines()[-1] == f"{data}: {saving_in_words(told.saved_bits)}"
     short = ("fit", data, "-k", 4, "-o", out, "--force", "--iterations", 3)
     verbose = call(*short, "--verbose").stderr
-    assert "nats" in verbose
+    assert "nats" not in verbose
+    assert "bits a row, " in verbose
     quiet = call(*short, "--quiet").stderr
     assert "experts" not in quiet
 

@@ -140,7 +140,7 @@ def earlier_columns(
         On images the maximum distance in lines and columns of pixels; only earlier pixels, line by
         line, are used. On other tables the number of columns.
     n_features : int
-    image_shape : tuple of int, optional
+    image_shape : tuple of int, default=None
         Height and width if rows are images.
 
     Returns

@@ -183,7 +183,7 @@ def condition(
     earlier : ndarray of shape (n_features, n_features)
         Which earlier columns each column may depend on.
     seed : int
-    report : callable, optional
+    report : callable, default=None
         Called with a line about each round.
 
     Returns
@@ -237,6 +237,6 @@ def _round_in_words(number: int, codes: Any, prior: CodePrior) -> str:
         code_nats = float(np.average(log_prior, weights=to_numpy(codes.weight)))
     joint, active = summary.log_likelihood / summary.n_rows + code_nats, summary.usage.sum()
     return (
-        f"round {number} of {ROUNDS} with earlier values: joint {joint:.3f} nats a row; "
+        f"round {number} of {ROUNDS} with earlier values: {-joint / np.log(2):.3f} bits a row; "
         f"{active / summary.n_rows:.2f} active"
     )

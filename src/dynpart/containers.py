@@ -81,7 +81,7 @@ def within(
     ranges : tuple of (Range or None)
         None for variables that may have any value.
     table : ndarray of shape (n_rows, n_features)
-    again : callable, optional
+    again : callable, default=None
         Draws another such table, which replaces values out of range, up to a few times. Remaining
         values are moved to the limit.
 
@@ -190,7 +190,7 @@ def filled(
         Indices of levels where a variable has levels.
     gaps : ndarray of shape (n_rows, n_features)
         Which values were not observed.
-    schema : Schema, optional
+    schema : Schema, default=None
         Names the levels.
 
     Returns

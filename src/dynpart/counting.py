@@ -38,12 +38,13 @@ class CountedModel(FittedModel):
         ----------
         X : array-like of shape (n_rows, n_features), or a source of rows
             Rows to count in, usually the training rows; any input of :meth:`fit`.
-        sample_weight : optional
-            As in :meth:`fit`.
+        sample_weight : array-like of shape (n_rows,), default=None
+            Weights of the rows, as in :meth:`fit`.
 
         Returns
         -------
         self : DynamicPartitionModel
+            The model with new activation probabilities and prior.
 
         Examples
         --------

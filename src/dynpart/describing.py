@@ -134,13 +134,14 @@ class RowTypeSummary:
 
 @dataclass(frozen=True)
 class Description:
-    """Description of a fitted model; ``print`` it, or use :meth:`to_frame` or :meth:`to_dict`.
+    """Description of a fitted model; ``print`` it, or use ``to_frame()`` or ``to_dict()``.
 
     Attributes
     ----------
     experts : tuple of ExpertSummary
         The most active first.
     n_variables : int
+        Number of variables.
     mean_active : float
         Active experts per row.
     n_rows : int or None
@@ -368,6 +369,7 @@ class DescribesItself:
         Returns
         -------
         self : DynamicPartitionModel
+            The model with the new names.
 
         Examples
         --------
@@ -402,7 +404,7 @@ class DescribesItself:
         Returns
         -------
         Description
-            ``print`` and notebooks show it; :meth:`Description.to_frame` returns a data frame.
+            ``print`` and notebooks show it; its method ``to_frame`` returns a data frame.
 
         Examples
         --------
@@ -460,10 +462,12 @@ class DescribesItself:
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features)
+            Rows with the columns of the training data.
 
         Returns
         -------
         ndarray of shape (n_rows,)
+            Sums of the log-likelihoods of the observed values.
         """
         self._ready()
         rows = self._checked_rows(X, self._engine(X)).to_numpy()

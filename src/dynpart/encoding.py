@@ -132,7 +132,7 @@ class Encoding:
         ----------
         shape : tuple of int
             Numbers of experts and of variables.
-        prior : CodePrior, optional
+        prior : CodePrior, default=None
         """
         n_experts, n_features = shape
         n_swaps = UNTIL_SETTLED if self.n_swaps is None else self.n_swaps
@@ -182,9 +182,9 @@ class Encoding:
         rows : object
             Rows held by the engine.
         experts : Experts
-        codes : Codes, optional
+        codes : Codes, default=None
             Of the rows, found by their likelihood alone, where known.
-        prior : CodePrior, optional
+        prior : CodePrior, default=None
             To begin with.
         rounds : int, default=2
             How often codes are chosen under the previous prior; at most once for many rows.

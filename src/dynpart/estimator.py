@@ -35,75 +35,91 @@ class DynamicPartitionModel(
     matching pursuit and refined until no single change improves them. Experts and expertise are
     learnt by an EM-like loop [1]_.
 
+    Most fits need only `n_experts` and `random_state`, and `columns` if numbers stand for classes.
+    Use `max_active` for shorter codes and `n_init` if results differ between seeds. The defaults of
+    the other parameters adapt to the data. :doc:`The user guide </guide/index>` shows them in use.
+
     Parameters
     ----------
     n_experts : int or "auto", default=10
-        Number of experts. "auto" chooses it by the description length of held-back rows, which
-        takes three to five times as long as one fit, and then learns from all rows with this
-        number; see ``selection_``. It is at least `max_active` or `n_active`.
+        Number of experts, at least `max_active` and `n_active`. More experts describe finer parts;
+        they need more rows and more time. "auto" chooses the number by the description length of
+        held-back rows and then learns from all rows, which takes two and a half to four times as
+        long as one fit; see ``selection_`` and :doc:`how many experts </guide/size>`.
     family : {"auto", "bernoulli", "gaussian", "count"} or a registered name, default="auto"
         Distribution of a variable under an expert. "auto" follows the kinds of the columns. Each
         column has its own kind: booleans, 0/1 and yes/no are binary, other texts and categories
         categorical, other numbers real with a scale per column. Columns of an array without names
-        share one scale if they look like pixels (see ``docs/your-own-data.md``), or if
-        `connectivity`, `amplitude` or ``image_shape_`` is set. A name, also one added by
+        share one scale if they :doc:`look like pixels </your-own-data>`, or if `connectivity`,
+        `amplitude` or ``image_shape_`` is set. A name, also one added by
         :func:`dynpart.families.register`, applies to all columns; "gaussian" has one scale for all.
+        For single columns, use `columns`.
     columns : dict, str or sequence, default=None
-        Kinds of columns that should not be detected: column names or indices and their kinds, as in
+        Kinds of columns that should not be detected, for example of integers that are codes of
+        classes: column names or indices and their kinds, as in
         ``{"legs": "categorical", "visits": "count"}``; one kind for all columns; or one per column,
         None to detect it. Kinds are "binary", "categorical", "count" and "real". A list of levels
         instead of a kind makes a column categorical with these levels, in this order.
     unknown : {"error", "missing"}, default="error"
-        Treatment of a level that did not occur in the fit: an error, or a missing value.
+        Treatment of a level that did not occur in the fit: an error, or a missing value. Use
+        "missing" if new data may have new levels.
     max_iter : int, default=30
-        Number of iterations. The schedule is scaled to this number.
+        Number of iterations, at least 1. The schedule is scaled to this number. 15 halve the time
+        and are often enough for small data; use more after a warning that learning collapsed.
     learning : {"annealed", "paper"} or Plan, default="annealed"
-        Learning schedule. "paper" is a literal implementation of the paper (use it with
-        ``n_swaps=0`` and ``prior=None``). An object with the methods of
-        :class:`dynpart.learning.Plan` replaces the whole schedule.
+        Learning schedule; :doc:`how dynpart learns </learning>` explains the default. "paper" is a
+        literal implementation of the paper (use it with ``n_swaps=0`` and ``prior=None``), which
+        finds worse experts. An object with the methods of :class:`dynpart.learning.Plan` replaces
+        the whole schedule.
     expert_update : {"average", "newton"}, default="average"
         Update of opinions. "average" is eq. 5 and 6 of the paper. "newton" is Newton's method of
-        its appendix B, for :meth:`fit` and binary columns; ``docs/learning.md`` compares both.
+        its appendix B, for :meth:`fit` and binary columns; it is :doc:`not better overall
+        </learning>`.
     n_init : int, default=1
-        Number of fits from different starts; the one with the shortest description is kept.
+        Number of fits from different starts; the one with the shortest description is kept. Five
+        take five times as long and help if results differ between seeds.
     max_active : int, default=None
-        Maximum number of active experts per row, in learning and encoding; None for no limit.
+        Maximum number of active experts per row, in learning and encoding; None for no limit. A
+        limit gives codes that are shorter to read and faster to find.
     n_active : int, default=None
-        Exact number of active experts per row; None lets the number vary between rows.
+        Exact number of active experts per row; None lets the number vary between rows. 1 makes the
+        model a mixture: each row belongs to one expert.
     prior : {"auto", "independent"} or None, default="auto"
         The prior P(h) over codes. "auto" learns which experts are active together: a mixture of
         trees or one of its special cases, chosen on held-back codes. "independent" uses independent
         activations. With both, codes are chosen by log P(x|h) + log P(h), so every active expert
         gains more than it costs. None chooses codes by log P(x|h) alone, as the paper does, and
-        scores them with independent activations.
+        scores them with independent activations: more experts are active and reconstructions are
+        closer, but codes of unseen rows cost more bits.
     activation_cost : float, default=0.0
-        Additional cost of an active expert in encoding, in nats.
+        Additional cost of an active expert in encoding, in nats. Raise it for shorter codes.
     criterion : {"likelihood", "reconstruction"}, default="likelihood"
         Criterion for the choice of codes in encoding. "reconstruction" gives all opinions the same
         certainty: fewer values are wrong, or squared errors are smaller, but the likelihood is
-        lower. Learning does not depend on it.
+        lower. Use it for codes that you look at or decode. Learning does not depend on it.
     n_starts : int, default=None
         Number of searches for the code of a row in encoding, each starting with another expert; the
         best code is kept. None uses as many as are cheap: every expert on a small table, one on
-        rows of many variables. With ``n_swaps=0`` None means one.
+        rows of many variables. With ``n_swaps=0`` None means one. 8 searches longer on images.
     n_swaps : int, default=None
         Maximum number of rounds of the refinement, which exchanges, drops and adds experts. None
         continues until no single change improves the code. With 0, codes are greedy, as in the
         paper, and take less than half the time.
     prune : bool, default=False
-        Whether to drop experts that later activations made useless, in encoding.
-    amplitude : {"offset", "gain"}, default=None
+        Whether to drop experts that later activations made useless, in encoding. Use it with
+        ``n_swaps=0``; the refinement drops them anyway.
+    amplitude : {"offset", "gain"} or None, default=None
         Real-valued activations, for real columns that share one scale: for the variables it owns,
         an active expert predicts its opinion plus an offset ("offset"), or gain * opinion + offset
-        ("gain"). Both numbers are estimated for each row; see :meth:`amplitudes`. None keeps
-        activations binary.
-    autoregressive : int or "all", default=None
+        ("gain"). Both numbers are estimated for each row; see :meth:`amplitudes`. Use it for gray
+        images whose parts vary in brightness or contrast. None keeps activations binary.
+    autoregressive : int, "all" or None, default=None
         Dependence of predictions on earlier variables: P(x_d | x_<d, h) instead of P(x_d | h), with
         weights shared by all experts, for columns that are all binary or all real. "all" uses every
         earlier column. A number uses as many earlier columns or, on images (``image_shape_``, set
         before the fit), pixels at most that many lines and columns away. The weights are learnt by
-        :meth:`fit` after the experts, from rows without gaps. With None, variables are independent
-        given the code.
+        :meth:`fit` after the experts, from rows without gaps. Use it for higher likelihoods and for
+        samples that look more like the data. With None, variables are independent given the code.
     variance_floor : float, default=None
         Smallest variance of a Gaussian expert, relative to the mean column variance of the data, or
         to each column's own variance if columns have their own scale. Small values fit densities;
@@ -111,13 +127,14 @@ class DynamicPartitionModel(
         scale, None means 1.0 for learning and for choosing codes; the variances for scores are
         estimated at the end.
     connectivity : sparse matrix or array of shape (n_features, n_features), default=None
-        Graph of neighbouring variables, such as
-        :func:`~sklearn.feature_extraction.image.grid_to_graph`. Evidence for expertise is smoothed
-        over neighbours, so that supports become coherent parts. An expert with little data for a
-        variable also uses its opinions about the neighbours. It helps on large images.
+        Graph of neighbouring variables, such as the result of scikit-learn's ``grid_to_graph``.
+        Evidence for expertise is smoothed over neighbours, so that supports become coherent parts.
+        An expert with little data for a variable also uses its opinions about the neighbours. It
+        helps on large images.
     tol : float, default=1e-5
         Learning stops before `max_iter` if opinions change by less than this, in standard
         deviations of the data, in an iteration over all rows. The search phase is never shortened.
+        0 always runs all iterations.
     engine : {"auto", "cpu", "reference", "torch"}, default="auto"
         Implementation of the computation: "cpu" has compiled kernels for all cores, "torch" has
         kernels for GPUs (``pip install 'dynpart[gpu]'``), "reference" is plain NumPy and slow.
@@ -129,7 +146,8 @@ class DynamicPartitionModel(
         Number of threads of the CPU engine. None uses as many as Numba and threadpoolctl allow, -1
         all cores.
     random_state : int, RandomState instance or None, default=None
-        Seed of the initialisation and of the rows drawn in early iterations.
+        Seed of the initialisation and of the rows drawn in early iterations. With an integer, a fit
+        can be repeated.
     verbose : int, default=0
         1 shows progress, 2 prints a line per iteration.
 
@@ -187,7 +205,7 @@ class DynamicPartitionModel(
 
     References
     ----------
-    .. [1] M. Goessling and Y. Amit, "Dynamic Partition Models", ICLR workshop, 2017.
+    .. [1] Goessling, M. and Amit, Y. (2017), "Dynamic Partition Models", ICLR workshop.
 
     Examples
     --------
@@ -203,8 +221,8 @@ class DynamicPartitionModel(
 
     _complaint: ClassVar[type[Warning]] = ConvergenceWarning
 
+    # Repeated here because set_output wraps only methods of the estimator's own class.
     transform = LearningModel.transform
-    """Repeated here because :meth:`set_output` wraps only methods of the estimator's own class."""
 
     def _validated(self, X: Any, *, reset: bool, **checks: Any) -> Any:
         return validate_data(self, X, reset=reset, **checks)

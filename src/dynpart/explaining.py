@@ -88,13 +88,14 @@ class Part:
 
 @dataclass(frozen=True)
 class Explanation:
-    """The explanation of one row; ``print`` it, or use :meth:`to_dict`.
+    """The explanation of one row; ``print`` it, or use ``to_dict()``.
 
     Attributes
     ----------
     row : str
         Name of the row.
     n_experts, n_variables, n_observed : int
+        Numbers of experts of the model, of variables, and of observed variables of this row.
     unit : str
         "variables", or "pixels".
     parts : tuple of Part
@@ -269,6 +270,7 @@ class ExplainsRows:
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features)
+            Rows with the columns of the training data.
         row : int, default=0
             Which row of `X`.
         label : str, default=None

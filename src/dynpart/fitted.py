@@ -115,7 +115,12 @@ class FittedModel(
     def on_numbers(self) -> Self:
         """The same model for tables of numbers: levels and columns by their indices.
 
-        Its methods take and return arrays, for commands and figures.
+        Figures and commands use it.
+
+        Returns
+        -------
+        DynamicPartitionModel
+            A copy that shares the experts; its methods take and return arrays.
         """
         twin = copy(self)
         twin._known_names = twin.__dict__.pop("feature_names_in_", self._known_names)
@@ -123,12 +128,19 @@ class FittedModel(
         return twin
 
     def plainly(self, X: Any) -> tuple[Self, Any]:
-        """The model and a table converted by :meth:`on_numbers`; arrays are returned unchanged.
+        """The model and a table as numbers, whatever the table holds; arrays stay as they are.
 
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_rows, n_features)
             Rows with the columns of the training data.
+
+        Returns
+        -------
+        model : DynamicPartitionModel
+            The model of :meth:`on_numbers`.
+        X : ndarray of shape (n_rows, n_features)
+            Levels by their indices, NaN for missing values.
         """
         if self._found_schema is None or self._takes_numbers:
             return self, X
@@ -192,7 +204,7 @@ class FittedModel(
         Returns
         -------
         ndarray of shape (n_rows,)
-            For a Dask array, a lazy Dask array.
+            In nats; divide by log(2) for bits. For a Dask array, a lazy Dask array.
         """
         n_experts = self._ready()
         self._check_counted()
@@ -218,12 +230,14 @@ class FittedModel(
         X : array-like of shape (n_rows, n_features), or a source of rows
             Rows with the columns of the training data.
         y : Ignored
+            Not used; for scikit-learn's interface.
         sample_weight : array-like of shape (n_rows,), default=None
             Weights of the rows; 3 is equivalent to three equal rows.
 
         Returns
         -------
         float
+            In nats per row; divide by log(2) for bits.
         """
         scores = self.score_samples(X)
         if sample_weight is None:
@@ -248,6 +262,7 @@ class FittedModel(
         Returns
         -------
         ndarray of shape (n_rows,)
+            In nats, never below :meth:`score_samples`.
         """
         if is_source(X):
             return self._by_blocks(self.log_density, X)
@@ -268,6 +283,7 @@ class FittedModel(
         Returns
         -------
         ndarray of shape (n_rows, n_experts)
+            Probabilities between 0 and 1.
         """
         if is_source(X):
             return self._by_blocks(self.activation_posterior, X)
@@ -411,6 +427,7 @@ class FittedModel(
         Returns
         -------
         ndarray of shape (n_rows,)
+            In nats; divide by log(2) for bits.
         """
         active = codes_in_place(H, self._ready())
         if is_source(X):
@@ -422,8 +439,7 @@ class FittedModel(
         return like(log_likelihood(rows, like(active, rows.values), experts), X)
 
     def log_prior(self, H: ArrayLike) -> NDArray[np.float64]:
-        """Log P(h), the prior log-probability of codes, in nats. Its negative is the cost of a
-        code.
+        """Log P(h), the prior log-probability of codes, in nats: the negative cost of a code.
 
         Parameters
         ----------
@@ -433,6 +449,7 @@ class FittedModel(
         Returns
         -------
         ndarray of shape (n_rows,)
+            In nats; divide by log(2) for bits.
         """
         active = codes_in_place(H, self._ready())
         self._check_counted()

@@ -188,6 +188,7 @@ class LearningModel(CountedModel):
             are not stored are observed values. NaN, None, nulls of a data frame and masked values
             are missing: they add nothing to the likelihood and are not imputed.
         y : Ignored
+            Not used; for scikit-learn's interface.
         sample_weight : array-like of shape (n_rows,), default=None
             Weights of the rows: a weight of 3 is equivalent to three equal rows, 0 to none. For
             blocks of rows, a sequence with the weights of each block, or "paired" if the source
@@ -205,6 +206,7 @@ class LearningModel(CountedModel):
         Returns
         -------
         self : DynamicPartitionModel
+            The fitted model.
         """
         draft = copy(self)  # a fit that fails or is interrupted leaves this model unchanged
         draft._learn(X, sample_weight, checkpoint, every=every, resume=resume)
@@ -380,16 +382,18 @@ class LearningModel(CountedModel):
             The rows of the batch, with NaN for missing values. In the first batch every column must
             have an observed value.
         y : Ignored
+            Not used; for scikit-learn's interface.
         sample_weight : array-like of shape (n_rows,), default=None
             Weights of the rows; 3 is equivalent to three equal rows.
 
         Returns
         -------
         self : DynamicPartitionModel
+            The model after this batch.
 
         See Also
         --------
-        dynpart.streaming : the steps of learning, to be run on other systems.
+        dynpart.streaming.advance : The step of learning behind it, to be run on other systems.
 
         Examples
         --------

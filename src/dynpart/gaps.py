@@ -54,7 +54,7 @@ class FillsGaps:
         Parameters
         ----------
         X : array-like of shape (n_rows, n_features)
-            NaN for missing values.
+            Rows with the columns of the training data, NaN for missing values.
 
         Returns
         -------
@@ -86,11 +86,12 @@ class FillsGaps:
             most probable value of binary variables. A number returns as many tables with drawn
             values: a code for each row, then each value from the expert that owns it.
         random_state : int, RandomState instance or None, default=None
-            For draws.
+            Seed or generator of the draws.
 
         Returns
         -------
-        Table of the kind that `X` is, or a list of `draws` such tables.
+        array or DataFrame of the kind of `X`, or a list of them
+            The table without gaps; with `draws`, a list of that many tables.
 
         Examples
         --------

@@ -61,6 +61,7 @@ class JudgesTables:
         Returns
         -------
         Schema
+            Kinds, names and levels of the columns, as :meth:`fit` would treat them.
 
         Examples
         --------

@@ -27,14 +27,14 @@ class KeepsExperts:
 
     @property
     def n_experts_(self) -> int:
-        """Number of experts that were learnt; AttributeError before a fit."""
+        """Number of learnt experts."""
         if not hasattr(self, "_learnt"):
             raise AttributeError(f"this {type(self).__name__} is not fitted yet: call fit first")
         return self._learnt.n_experts
 
     @property
     def schema_(self) -> Schema:
-        """Kinds, names and levels of the variables; AttributeError before a fit.
+        """Kinds, names and levels of the variables, and the image shape.
 
         Computed on access, so that it cannot become inconsistent, from ``family_``,
         ``n_features_in_``, ``feature_names_in_`` and ``image_shape_``, if the model has them, and

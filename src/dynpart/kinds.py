@@ -336,7 +336,7 @@ def text_problem(texts: Mapping[str, int], fields: Fields | None = None) -> Text
     ----------
     texts : mapping
         How often each text stands in the column.
-    fields : Fields, optional
+    fields : Fields, default=None
         How numbers are written.
 
     Examples

@@ -68,7 +68,7 @@ def expert_names(
     ----------
     opinions : Opinions
     schema : Schema
-    given : mapping of int to str, optional
+    given : mapping of int to str, default=None
         Names set by the user, by expert.
 
     Returns
@@ -299,7 +299,7 @@ def place_in_words(weight: Array, shape: tuple[int, int], usual: Array | None = 
         A weight of at least 0 for every pixel.
     shape : tuple of int
         (height, width).
-    usual : ndarray of shape (n_features,), optional
+    usual : ndarray of shape (n_features,), default=None
         The usual weight of pixels; by default all have the same.
 
     Returns

@@ -73,7 +73,7 @@ def informative_rows(X: Any, weight: Any = None) -> tuple[Rows, int]:
     ----------
     X : array of shape (n_rows, n_features)
         Numbers, NaN for missing values.
-    weight : array of shape (n_rows,), optional
+    weight : array of shape (n_rows,), default=None
 
     Returns
     -------
@@ -160,9 +160,9 @@ def open_table(
     ----------
     X : array of shape (n_rows, n_features)
     engine : Engine
-    columns : sequence of str, optional
+    columns : sequence of str, default=None
         Their names, if known.
-    sample_weight : array-like of shape (n_rows,), optional
+    sample_weight : array-like of shape (n_rows,), default=None
     unseen_columns : bool, default=False
         Whether columns may have no observed value, because earlier rows had some.
 
@@ -207,8 +207,8 @@ def open_sparse(
     matrix : sparse matrix or array of shape (n_rows, n_features)
         As returned by :func:`dynpart.sparse.as_csr`.
     engine : Engine
-    columns : sequence of str, optional
-    sample_weight : array-like of shape (n_rows,), optional
+    columns : sequence of str, default=None
+    sample_weight : array-like of shape (n_rows,), default=None
     unseen_columns : bool, default=False
 
     Returns
@@ -252,7 +252,7 @@ def open_data(
         Processes one block, and rows drawn from all of them.
     sample_weight : optional
         For a Dask array another one; for other sources the weights of each block, or "paired".
-    encoder : Encoder, optional
+    encoder : Encoder, default=None
         Converts blocks to tables of numbers, if necessary.
 
     Returns

@@ -62,7 +62,12 @@ def _bar(label: str, total: int) -> Iterator[Callable[[int, str], None]]:
 
 
 def _short(record: IterationRecord) -> str:
-    return f"{-record.joint / math.log(2):.1f} bits a row, {record.mean_active:.1f} active"
+    return f"{_bits(record.joint):.1f} bits a row, {record.mean_active:.1f} active"
+
+
+def _bits(nats: float) -> float:
+    """A log-likelihood as a number of bits, of which fewer is better."""
+    return -nats / math.log(2)
 
 
 def describe(record: IterationRecord) -> str:
@@ -70,8 +75,8 @@ def describe(record: IterationRecord) -> str:
     step = record.step
     shrinkage = f"; shrinkage of {record.shrinkage:g}" if record.shrinkage else ""
     return (
-        f"iteration {record.iteration + 1:3d}: joint {record.joint:.3f}, "
-        f"penalised {record.penalised:.3f} nats a row; {record.mean_active:.2f} active "
+        f"iteration {record.iteration + 1:3d}: {_bits(record.joint):.3f} bits a row, "
+        f"{_bits(record.penalised):.3f} without codes, penalised; {record.mean_active:.2f} active "
         f"(at least {step.min_active} active, {'smoothed' if step.smoothed else 'hard'}, "
         f"{record.n_rows} rows, bound 2^{step.log2_bound:.1f}); "
         f"opinions moved {record.opinion_change:.1e} sd, "

@@ -50,8 +50,7 @@ class Schema:
     Attributes
     ----------
     kinds : tuple of str
-        Kind of each variable (:attr:`dynpart.families.Family.kind`): "binary", "categorical",
-        "count", "real".
+        Kind of each variable: "binary", "categorical", "count" or "real".
     names : tuple of str or None
         A name per variable.
     image_shape : tuple of int or None
@@ -61,12 +60,14 @@ class Schema:
         is the number i in a table of numbers. Two names, of 0 and of 1, for a binary variable given
         as words; None for numbers.
     dtypes : tuple of str or None
-        Stored type of each variable, one of `DTYPES`, to return values of the same type.
+        Stored type of each variable, such as "int" or "category:text", to return values of the same
+        type.
     container : str or None
-        Type of the training table, one of `CONTAINERS`; None for an array.
+        Type of the training table, "pandas", "polars", "structured" or "objects"; None for an
+        array.
     ranges : tuple or None
-        The :class:`Range` of each real variable, to keep drawn values within it; None for all
-        others.
+        Range of each real variable, to keep drawn values within it: the smallest value, the
+        largest, and whether all are whole numbers. None for all others.
 
     Examples
     --------

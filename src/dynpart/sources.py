@@ -70,6 +70,7 @@ def cut(X: NDArray, n_rows: int) -> list[NDArray]:
     Returns
     -------
     list of ndarray
+        The views, in order; no row is copied.
 
     Examples
     --------
@@ -138,7 +139,7 @@ class MiniBatches:
     ----------
     batches : iterable
         Yields arrays or tensors of shape (n_rows, n_features), or tuples that begin with one.
-    encoder : callable, optional
+    encoder : callable, default=None
         As in `Columns`.
     """
 
@@ -174,7 +175,7 @@ class Columns:
 
     Parameters
     ----------
-    encoder : callable, optional
+    encoder : callable, default=None
         Converts a block to a table of numbers; called with the block and its name for errors.
     """
 
@@ -244,9 +245,9 @@ def as_table(item: Any, index: int | None = None, columns: Columns | None = None
     Parameters
     ----------
     item : array, tensor or DataFrame
-    index : int, optional
+    index : int, default=None
         Its number in the first reading: values are checked, and errors name the block.
-    columns : Columns, optional
+    columns : Columns, default=None
         Columns of the source: they are put in the order of its first block.
     """
     first_look = index is not None

@@ -39,7 +39,7 @@ def as_csr(X: Any, columns: Names = None) -> Any:
     ----------
     X : sparse matrix or array of shape (n_rows, n_features)
         In any format; it is not changed.
-    columns : sequence of str, optional
+    columns : sequence of str, default=None
         Names for errors.
 
     Returns

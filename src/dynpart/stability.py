@@ -65,7 +65,9 @@ class Stability:
         return np.array(self.found) / self.n_bootstraps
 
     def mark(self, expert: int) -> str:
-        """The mark of an expert: "steady", "shaky" or "by chance"; :data:`LEGEND` explains it.
+        """The mark of an expert: "steady", "shaky" or "by chance".
+
+        They mean: found again in at least 80% of the samples, in 50% to 80%, in fewer than half.
 
         Parameters
         ----------
@@ -159,6 +161,7 @@ class JudgesStability:
         Returns
         -------
         Stability
+            Counts per expert, and which experts are duplicates or always active.
 
         Examples
         --------

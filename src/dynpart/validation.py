@@ -115,7 +115,7 @@ def checked_array(
     X : array-like of shape (n_rows, n_features)
     dtype : tuple of types, "numeric" or None
         Accepted number types; others are converted to the first. None accepts all.
-    order : {"C", "F"}, optional
+    order : {"C", "F"}, default=None
         Memory order of the result; by default that of the input.
     ensure_all_finite : bool
     **checks

@@ -7,6 +7,7 @@ import json
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
@@ -144,15 +145,19 @@ def test_scores_rank_rows_and_name_what_surprises(penguins, tmp_path):
     odd = tmp_path / "odd.csv"
     odd.write_text(PENGUINS + "Gentoo,Biscoe,50,2000,male\n")
     rows = rows_of(run("score", penguins / "m.dynpart", odd, "--top", 2).stdout)
-    assert rows[0] == ["number", "log_likelihood", "rank", "surprising"]
+    assert rows[0] == ["number", "bits", "rank", "surprising"]
     assert (rows[1][0], rows[1][2]) == ("30", "1")
     assert "body_mass_g = 2000 (3250 or more in training)" in rows[1][3]
     assert len(rows) == 3
     whole = rows_of(run("score", penguins / "m.dynpart", odd, "--columns").stdout)
     assert whole[0][4:] == [f"surprise of {name}" for name in rows_of(PENGUINS)[0]]
-    likelihoods = [float(row[1]) for row in whole[1:]]
-    order = np.argsort(likelihoods, kind="stable")
+    bits = np.array([float(row[1]) for row in whole[1:]])
+    order = np.argsort(-bits, kind="stable")
     assert [int(whole[1 + i][2]) for i in order] == list(range(1, 32))
+    model, table = load(penguins / "m.dynpart"), pd.read_csv(odd)
+    assert np.allclose(bits, -model.score_samples(table) / np.log(2), atol=1e-4)
+    surprise = [[float(cell) for cell in row[4:]] for row in whole[1:]]
+    assert np.allclose(surprise, model.surprise(table) / np.log(2), atol=1e-4)
 
 
 def test_a_number_that_is_as_expected_surprises_nobody(tmp_path):
@@ -304,9 +309,8 @@ def test_score_tells_what_the_model_saves(penguins, tmp_path):
     told = run("describe", model, data, "--json").stdout
     bits, usual = (json.loads(told)[name] for name in ("bits", "baseline_bits"))
     summary = (
-        f"30 rows, {-bits * np.log(2):.2f} nats a row on average; "
-        f"independent columns {-usual * np.log(2):.2f}. "
-        f"A row takes {usual - bits:.1f} bits less"
+        f"30 rows, {bits:.1f} bits a row on average, {usual:.1f} column by column. "
+        f"A row takes {usual - bits:.1f} bits less than column by column"
     )
     assert run("score", model, data).stderr.splitlines()[-1].startswith(summary)
     out = tmp_path / "s.csv"

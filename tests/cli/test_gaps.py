@@ -161,14 +161,15 @@ def test_weights_count_rows(folder, tmp_path):
     model = load(tmp_path / "a")
     assert list(model.feature_names_in_) == NAMES
     assert model.n_features_in_ == 6
-    said = [line for line in result.stderr.splitlines() if " nats a row, " in line]
+    said = [line for line in result.stderr.splitlines() if " experts active, " in line]
+    assert "nats" not in result.stderr
     judged = [line.split(": ")[1].split(" (")[0] for line in said[-2:]]
     assert judged[0] == judged[1]
     # Judged by weight: the same numbers as of the rows written out.
     plain = load(tmp_path / "a")
     del plain.feature_names_in_
     rows = np.repeat(X, weights, axis=0).astype(np.uint8)
-    assert judged[0].startswith(f"{plain.score(rows):.2f} nats a row")
+    assert judged[0].startswith(f"{-plain.score(rows) / np.log(2):.2f} bits a row")
     result = run(
         "fit", tmp_path / "weighed.csv", "--weight", "count", "-o", tmp_path / "b", *arguments,
         "--valid", tmp_path / "twice.csv",

@@ -121,8 +121,10 @@ def test_info_for_people_and_programs(folder):
     facts = json.loads(run("info", folder / "sites.dynpart", "--json").stdout)
     assert facts["n_experts"] == 6
     assert facts["names"][0] == "owl"
-    nats = facts["nats_a_row"]
-    assert f"{nats} ({-nats / np.log(2):.1f} bits), mean log P(x, h) while learning" in words
+    joint = load(folder / "sites.dynpart").history_[-1].joint
+    assert facts["bits_a_row"] == round(-joint / np.log(2), 2)
+    assert f"{facts['bits_a_row']}, the mean of the last iteration of learning" in words
+    assert "column by column" in words
     lines = [line.strip() for line in words.splitlines()]
     first = next(n for n, line in enumerate(lines) if line.startswith("experts "))
     told = [lines[first].removeprefix("experts").strip(), *lines[first + 1 : first + 6]]
@@ -185,6 +187,10 @@ def test_a_folder_of_pictures_from_fit_to_page(folder, tmp_path):
     assert '"image":[4,4]' in page
     text = run("explain", model, folder / "pictures", "--label", "p1.png").stdout
     assert "pixels" in text
+    told = [run("info", model).stdout, run("score", model, folder / "pictures").stderr]
+    for words in told:
+        assert "pixel by pixel" in words
+        assert "column" not in words
     # Pictures of another size are fitted to the model's.
     (tmp_path / "big").mkdir()
     Image.new("L", (8, 8), 255).save(tmp_path / "big" / "b.png")

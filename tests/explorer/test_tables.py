@@ -17,6 +17,7 @@ from dynpart.describing import rows_by_type
 from dynpart.engines import Experts
 from dynpart.explorer._tables import by_column
 from dynpart.families import Bernoulli
+from dynpart.naming import percent
 from dynpart.prior import CodePrior
 from tests.explorer.conftest import made
 from tests.explorer.test_page import CLICK_TO_PAINT, busy, click, page_state
@@ -68,9 +69,15 @@ def test_it_opens_on_the_experts_with_their_names(visit, zoo):
         "return [...document.querySelectorAll('main > section')].filter(s => !s.hidden)"
         ".map(s => s.id)"
     )
-    assert sections == ["overview", "experts", "map", "by", "explore", "together", "learning"]
-    top = page.execute_script("return document.querySelector('.card').getBoundingClientRect().top")
-    assert top < 900
+    assert sections == [
+        "overview", "experts", "types", "map", "by", "explore", "together", "learning",
+    ]  # fmt: skip
+    for width in (1280, 390):
+        page = visit(zoo, width=width)
+        top = page.execute_script(
+            "return document.querySelector('.card').getBoundingClientRect().top"
+        )
+        assert top < 900
 
 
 def test_cards_say_what_the_description_says(visit, zoo):
@@ -105,6 +112,24 @@ def test_types_of_rows_are_listed(visit, zoo):
         assert names == list(kind.names)
         assert len(parts) == sum(active < 0.9 for active in kind.active)
         assert float(share.rstrip("%")) == pytest.approx(100 * kind.share, abs=0.51)
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_type_of_rows_is_apart_from_the_next_one(visit, zoo, width):
+    """A line is between them, and the share of an expert is next to its name."""
+    page = visit(zoo, width=width)
+    lines, members = page.execute_script(
+        "return [[...document.querySelectorAll('.types li')].map(l =>"
+        " parseFloat(getComputedStyle(l).borderTopWidth)),"
+        " [...document.querySelectorAll('.types .member')].map(m => m.textContent)]"
+    )
+    assert min(lines) >= 1
+    told = [
+        name if active >= 0.9 else f"{name}in {percent(active)} of them"
+        for kind in zoo.model.describe().types[:8]
+        for name, active in zip(kind.names, kind.active, strict=True)
+    ]
+    assert members == told
 
 
 def test_a_typical_row_is_one_click_away(visit, zoo):

@@ -197,9 +197,13 @@ def test_reconstructions_stand_below_the_data(model, rows):
         assert np.allclose(below, grey(composed[n]), atol=0.01)
 
 
-def test_history_draws_the_logged_objective(model):
+def test_history_draws_the_logged_objective_in_bits(model):
     figure = plot_history(model)
-    assert np.allclose(figure.axes[0].lines[0].get_ydata(), model.objective_history_)
+    assert figure.axes[0].get_title(loc="left") == "Bits per row: fewer is better"
+    bits = -model.objective_history_ / np.log(2)
+    assert np.allclose(figure.axes[0].lines[0].get_ydata(), bits)
+    penalised = [-record.penalised / np.log(2) for record in model.history_]
+    assert np.allclose(figure.axes[0].lines[1].get_ydata(), penalised)
     active = [record.mean_active for record in model.history_]
     assert np.allclose(figure.axes[1].lines[0].get_ydata(), active)
     assert figure.axes[1].get_ylim()[1] > max(active)

@@ -1,7 +1,7 @@
 """The reference lists everything public: no name is forgotten when one is added."""
 
-import dataclasses
 import inspect
+import itertools
 import re
 from importlib import import_module
 from pathlib import Path
@@ -27,16 +27,24 @@ def test_every_public_name_is_in_the_reference(name):
 # ------------------------------------------------------------------ parameters
 
 ENTRY = re.compile(r"^([\w*]+(?:, [\w*]+)*) : (.+)$")
+SECTIONS = ("Parameters", "Attributes", "Returns")
+
+
+def entries(item):
+    """Entries of the docstring of a class or function: section, first line, and the line below."""
+    section, lines = "", [*(inspect.getdoc(item) or "").splitlines(), ""]
+    for line, below in itertools.pairwise(lines):
+        section = line if below.startswith("---") else section
+        if section in SECTIONS and line != section and re.match(r"[^\s-]", line):
+            yield section, line, below
 
 
 def documented(item):
-    """Parameters, or attributes, in the docstring of a class or function, with their first line."""
-    found, section = {}, ""
-    lines = inspect.getdoc(item).splitlines()
-    for line, below in zip(lines, [*lines[1:], ""], strict=True):
-        section = line if below.startswith("---") else section
+    """Parameters, or attributes, in the docstring of a class or function, with their types."""
+    found = {}
+    for section, line, _ in entries(item):
         entry = ENTRY.match(line)
-        if entry and section in ("Parameters", "Attributes"):
+        if entry and section != "Returns":
             found |= dict.fromkeys(entry[1].replace("*", "").split(", "), entry[2])
     return found
 
@@ -64,26 +72,47 @@ def in_the_reference():
                     yield from methods(item)
 
 
-TERSE = {
-    "GradientSums",
-    "ResponsibilitySums",
-    "make_engine",
-    "plot_experts_by",
-    "plot_training",
-    "report_html",
-    "table_partition",
-}
-"""Items that refer to others for some of their parameters."""
-ITEMS = [pytest.param(item, id=name) for name, item in in_the_reference() if name not in TERSE]
+ITEMS = [pytest.param(item, id=name) for name, item in in_the_reference()]
 
 
 @pytest.mark.parametrize("item", ITEMS)
-def test_every_parameter_is_explained_with_its_default(item):
+def test_every_parameter_is_documented_with_its_default(item):
     known = documented(item)
     for name, parameter in inspect.signature(item).parameters.items():
         if name == "self" or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             continue
-        assert name in known, f"{name} is not explained"
-        has_default = parameter.default not in (parameter.empty, None, ())
-        if has_default and not dataclasses.is_dataclass(item):
-            assert "default" in known[name], f"the default of {name} is not stated"
+        assert name in known, f"{name} is not documented"
+        if parameter.default is parameter.empty or known[name] == "Ignored":
+            assert "default" not in known[name]
+        elif "Attributes" not in inspect.getdoc(item) or "Parameters" in inspect.getdoc(item):
+            stated = known[name].partition("default=")[2]
+            assert stated, f"the default of {name} is not stated"
+            assert eval(stated, {}) == parameter.default, f"{name} has another default"
+
+
+@pytest.mark.parametrize("item", ITEMS)
+def test_every_entry_has_a_meaning(item):
+    bare = [line for _, line, below in entries(item) if not below.startswith("    ")]
+    assert not bare, f"no meaning is given for {bare}"
+
+
+def methods_of_classes():
+    """Methods of the classes of the reference that are no estimators, with their classes."""
+    for _, item in in_the_reference():
+        if inspect.isclass(item) and not hasattr(item, "fit"):
+            for name, method in methods(item):
+                if inspect.getdoc(method):  # others are not shown
+                    yield pytest.param(item, method, id=name)
+
+
+@pytest.mark.parametrize(("kind", "method"), list(methods_of_classes()))
+def test_every_argument_of_a_method_is_explained(kind, method):
+    """In its own entry, or by name in the text of the method, or of the class for all methods."""
+    texts = [inspect.getdoc(method), *(inspect.getdoc(base) or "" for base in kind.__mro__)]
+    texts += [inspect.getdoc(getattr(base, method.__name__, None)) or "" for base in kind.__mro__]
+    known = documented(method).keys() | set(re.findall(r"`(\w+)`", " ".join(texts)))
+    for base in kind.__mro__:
+        known |= documented(getattr(base, method.__name__, object)).keys()
+    missing = set(inspect.signature(method).parameters) - {"self"} - known
+    assert not missing
+    test_every_entry_has_a_meaning(method)

@@ -100,11 +100,16 @@ def resize(browser, width):
 
 @pytest.mark.parametrize("part", range(4))
 def test_every_page_is_sound_on_a_desk_and_on_a_phone(pages, browser, part):
-    """Pictures are there, nothing is wider than the window, and the console is silent."""
+    """Pictures are there, nothing is too wide or cut off, and the console is silent."""
     broken = "return [...document.images].filter(i => !i.complete || !i.naturalWidth).length"
     eager = "document.querySelectorAll('img[loading=lazy]').forEach(i => i.loading = 'eager')"
     decoded = "return Promise.all([...document.images].map(i => i.decode().catch(() => 0)))"
     too_wide = "return document.documentElement.scrollWidth - window.innerWidth"
+    # Code, formulas and tables scroll by themselves; the text around them does not.
+    cut_off = (
+        "return [...document.querySelectorAll('.bd-article-container, .bd-sidebar-secondary')]"
+        ".filter(part => part.scrollWidth > part.clientWidth).length"
+    )
     browser.get_log("browser")
     shown = [path for path in pages if path.relative_to(SITE).parts[0] != "_modules"]
     for path in shown[part::4]:
@@ -115,7 +120,9 @@ def test_every_page_is_sound_on_a_desk_and_on_a_phone(pages, browser, part):
         browser.execute_script(decoded)
         assert browser.execute_script(broken) == 0, f"{name}: a picture is broken"
         assert browser.execute_script(too_wide) <= 0, f"{name} is too wide for a desk"
+        assert browser.execute_script(cut_off) == 0, f"{name}: text is cut off on a desk"
         resize(browser, PHONE)
+        assert browser.execute_script(cut_off) == 0, f"{name}: text is cut off on a phone"
         assert browser.execute_script(too_wide) <= 0, f"{name} is too wide for a phone"
         complaints = [line for line in browser.get_log("browser") if line["level"] != "INFO"]
         assert complaints == [], f"{name}: the console is not silent"

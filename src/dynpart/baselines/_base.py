@@ -45,10 +45,12 @@ class Baseline(TransformerMixin, BaseEstimator, ABC):
         X : array-like of shape (n_rows, n_features)
             Training rows.
         y : Ignored
+            Not used; for scikit-learn's interface.
 
         Returns
         -------
         self
+            The fitted model.
         """
         rows = np.asarray(validate_data(self, X, dtype=DTYPES))
         self.binary_ = bool(((rows == 0) | (rows == 1)).all())
@@ -63,12 +65,13 @@ class Baseline(TransformerMixin, BaseEstimator, ABC):
         ----------
         X : array-like of shape (n_rows, n_features)
             Rows with the columns of the training data.
-        max_active : int, optional
+        max_active : int, default=None
             Maximum number of active units per row; by default that of the model.
 
         Returns
         -------
         ndarray of shape (n_rows, n_components)
+            Codes: 0 and 1 if `binary_codes`, otherwise real numbers.
         """
         check_is_fitted(self, "binary_")
         rows = np.asarray(validate_data(self, X, dtype=DTYPES, reset=False))
@@ -85,6 +88,7 @@ class Baseline(TransformerMixin, BaseEstimator, ABC):
         Returns
         -------
         ndarray of shape (n_rows, n_features)
+            Predictions of the rows, in their units.
         """
         check_is_fitted(self, "binary_")
         codes = np.asarray(check_array(H, dtype=np.float64, input_name="H"))
@@ -104,6 +108,7 @@ class Baseline(TransformerMixin, BaseEstimator, ABC):
         Returns
         -------
         ndarray of shape (n_rows, n_components)
+            Codes: 0 and 1 if `binary_codes`, otherwise real numbers.
         """
         return self.encode(X)
 
@@ -118,6 +123,7 @@ class Baseline(TransformerMixin, BaseEstimator, ABC):
         Returns
         -------
         ndarray of shape (n_rows, n_features)
+            Predictions of the rows, in their units.
         """
         return self.decode(H)
 

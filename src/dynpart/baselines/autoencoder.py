@@ -30,8 +30,8 @@ class Autoencoder(Baseline):
     n_components : int, default=10
         Number of hidden units.
     kind : {"plain", "denoising", "sparse"}, default="plain"
-        "denoising" hides some of the input (Vincent et al., 2008), "sparse" holds the mean
-        activation near `n_active` / `n_components` (Ng, 2011).
+        "plain" only reconstructs its input, "denoising" also hides some of it (Vincent et al.,
+        2008), "sparse" holds the mean activation near `n_active` / `n_components` (Ng, 2011).
     n_active : float, default=5
         Wanted number of active units of the sparse kind.
     corruption : float, default=0.3
@@ -40,7 +40,7 @@ class Autoencoder(Baseline):
         Weight of the divergence from the wanted activation, summed over units, against the loss
         of a row.
     learning_rate : float, default=0.01
-        Falls to a tenth in the last third.
+        Learning rate at the start; it falls to a tenth in the last third.
     n_updates : int, default=3000
         Number of updates, one per batch.
     batch_size : int, default=100
@@ -51,9 +51,9 @@ class Autoencoder(Baseline):
     Attributes
     ----------
     weights_ : ndarray of shape (n_components, n_features)
-        Of the decoder.
+        Weights of the decoder.
     bias_ : ndarray of shape (n_features,)
-        Of the decoder.
+        Biases of the decoder.
     """
 
     binary_codes = False

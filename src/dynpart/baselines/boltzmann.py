@@ -28,8 +28,8 @@ class BoltzmannMachine(Baseline):
     ----------
     n_components : int, default=10
         Number of hidden units.
-    learning_rate : float, optional
-        By default tuned.
+    learning_rate : float, default=None
+        Learning rate at the start; None tunes it on held-out rows.
     n_updates : int, default=6000
         Number of updates, one per batch.
     batch_size : int, default=100
@@ -40,8 +40,11 @@ class BoltzmannMachine(Baseline):
     Attributes
     ----------
     weights_ : ndarray of shape (n_components, n_features)
+        Weights between hidden units and variables.
     bias_ : ndarray of shape (n_features,)
+        Biases of the variables.
     learning_rate_ : float
+        Learning rate at the start, given or tuned.
 
     Examples
     --------

@@ -30,9 +30,9 @@ class ComposedPursuit(Baseline):
         How active units compose: the largest probability (Luecke and Sahani, 2008), strongest
         vote for plus strongest vote against (Goessling and Amit, 2015), the average (Amit and
         Trouve, 2007), or the sum of log-odds on top of a bias (a sparse dictionary).
-    max_active : int, optional
+    max_active : int, default=None
         Maximum number of active units per row.
-    mean_active : float, optional
+    mean_active : float, default=None
         Wanted mean number of active units: the activation cost (the sparsity penalty) is tuned
         to it. By default a unit is activated as soon as it gains.
     criterion : {"likelihood", "reconstruction"}, default="likelihood"

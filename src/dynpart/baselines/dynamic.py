@@ -20,7 +20,7 @@ class DynamicPartition(Baseline):
     ----------
     n_components : int, default=10
         Number of experts.
-    settings : mapping, optional
+    settings : mapping, default=None
         Further arguments of the model.
     random_state : int, RandomState instance or None, default=None
         Seed or generator of the random numbers; None draws a different seed in every call.
@@ -28,6 +28,7 @@ class DynamicPartition(Baseline):
     Attributes
     ----------
     model_ : DynamicPartitionModel
+        The fitted model.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class DynamicPartition(Baseline):
         Returns
         -------
         ndarray of shape (n_rows, n_features)
+            Index of the active expert with the highest expertise.
         """
         return self.model_.partition(H)
 

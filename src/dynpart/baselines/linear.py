@@ -20,7 +20,7 @@ class PrincipalComponents(Baseline):
     ----------
     n_components : int, default=10
         Components kept (fewer if the data have no more).
-    max_active : int, optional
+    max_active : int, default=None
         How many of them a code uses; by default all.
     random_state : int, RandomState instance or None, default=None
         Seed or generator of the random numbers; None draws a different seed in every call.

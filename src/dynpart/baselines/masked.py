@@ -84,6 +84,7 @@ class MaskedNetwork:
         Returns
         -------
         self
+            The fitted network.
         """
         torch = require_torch("the masked network")
         rng = check_random_state(self.random_state)
@@ -147,6 +148,7 @@ class MaskedNetwork:
         Returns
         -------
         ndarray of shape (n_rows, n_features)
+            Log P(x_d = 1 | x_<d) - log P(x_d = 0 | x_<d).
         """
         x = np.asarray(X, dtype=np.float64)
         hidden = np.maximum(x @ self.into_.T + self.hidden_, 0.0)
@@ -163,6 +165,7 @@ class MaskedNetwork:
         Returns
         -------
         ndarray of shape (n_rows,)
+            Exact values, no bounds.
         """
         log_odds = self.log_odds(X)
         return (X * log_odds - np.logaddexp(0, log_odds)).sum(axis=1)
@@ -180,6 +183,7 @@ class MaskedNetwork:
         Returns
         -------
         ndarray of shape (n_samples, n_features)
+            Zeros and ones.
         """
         rng = np.random.default_rng(seed)
         n_features = len(self.bias_)

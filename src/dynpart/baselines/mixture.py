@@ -35,7 +35,9 @@ class Mixture(Baseline):
     Attributes
     ----------
     means_ : ndarray of shape (n_components, n_features)
+        Means of the components.
     weights_ : ndarray of shape (n_components,)
+        Probabilities of the components; they sum to 1.
 
     Examples
     --------
@@ -78,6 +80,7 @@ class Mixture(Baseline):
         Returns
         -------
         ndarray of shape (n_rows,)
+            Log P(x), summed over all components.
         """
         if not self.binary_:
             return self._gaussian.score_samples(X)

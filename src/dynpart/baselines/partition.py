@@ -71,10 +71,10 @@ class FixedPartition(Baseline):
         Number of cells, and so of active units.
     cell_model : {"mixture", "k-means"}, default="mixture"
         What each cell holds; "k-means" is product quantisation.
-    image_shape : tuple of int, optional
+    image_shape : tuple of int, default=None
         Cells are rectangles of an image of this shape; by default runs of neighbouring
         variables.
-    cells : array-like of shape (n_features,), optional
+    cells : array-like of shape (n_features,), default=None
         The partition itself, in place of `n_active` and `image_shape`.
     random_state : int, RandomState instance or None, default=None
         Seed or generator of the random numbers; None draws a different seed in every call.
@@ -82,6 +82,7 @@ class FixedPartition(Baseline):
     Attributes
     ----------
     cells_ : ndarray of shape (n_features,)
+        Cell of every variable.
     groups_ : ndarray of shape (n_components,)
         Cell of every unit.
 

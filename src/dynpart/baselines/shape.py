@@ -57,7 +57,9 @@ class ShapeBoltzmannMachine(Baseline):
     Attributes
     ----------
     weights_ : ndarray of shape (n_components // 4, patch_height * patch_width)
+        Weights of the first layer, shared by the four patches.
     bias_ : ndarray of shape (n_features,)
+        Biases of the pixels.
 
     Examples
     --------
@@ -158,6 +160,7 @@ class ShapeBoltzmannMachine(Baseline):
         Returns
         -------
         ndarray of shape (n_samples, n_features)
+            Probabilities between 0 and 1.
         """
         machine = self._machine
         start = machine.torch.sigmoid(machine.bias).expand(n_samples, -1)
@@ -178,6 +181,7 @@ class ShapeBoltzmannMachine(Baseline):
         Returns
         -------
         ndarray of shape (n_rows, n_features)
+            Observed pixels as they are, probabilities of 1 for the others.
         """
         machine, torch = self._machine, self._machine.torch
         observed = ~np.isnan(X)

@@ -79,6 +79,7 @@ def hindsight_share(losses: Array, share: float, *, rate: float = 1.0) -> Array:
     Returns
     -------
     weights : ndarray of shape (n_rounds, n_experts)
+        Each row sums to one.
     """
     before = fixed_share(losses, share, rate=rate)
     after = fixed_share(losses[::-1], share, rate=rate)[::-1]
@@ -105,6 +106,7 @@ def learn_expertise(X: NDArray, opinions: Array, *, n_iter: int = 15) -> Array:
     Returns
     -------
     log2_expertise : ndarray of shape (n_experts, n_features)
+        Logarithms to base 2 of the levels of expertise.
     """
     engine = make_engine("reference")
     eta = Bernoulli().constrain(opinions[None])
@@ -148,6 +150,7 @@ class SegmentedSequence:
         Returns
         -------
         SegmentedSequence
+            A copy; rows, opinions and owners have the new order.
         """
         order = rng.permutation(len(self.owner))
         return SegmentedSequence(self.X[:, order], self.opinions[:, order], self.owner[order])
@@ -185,6 +188,7 @@ def make_segments(
     Returns
     -------
     SegmentedSequence
+        Rows, opinions of the experts, and the true owner of every variable.
     """
     rng = np.random.RandomState(random_state) if isinstance(random_state, int) else random_state
     rng = np.random.RandomState() if rng is None else rng
@@ -214,6 +218,7 @@ def owner_agreement(sequence: SegmentedSequence, weights: Array) -> float:
     Returns
     -------
     float
+        Between 0 and 1.
     """
     columns = np.arange(len(sequence.owner))
     ranks = expertise_ranks(np.ascontiguousarray(weights.T))
@@ -235,6 +240,7 @@ def sequence_losses(sequence: SegmentedSequence, n_rows: int | None = None) -> A
     Returns
     -------
     losses : ndarray of shape (n_features, n_experts)
+        Negative log-probabilities in nats.
     """
     X = sequence.X[:n_rows].astype(np.float64)[:, None]
     mu = sequence.opinions

@@ -183,7 +183,8 @@ def command(
     """Learn experts from a table or from images, and print a summary.
 
     Keeps a checkpoint next to the model. `--resume` continues from it after an interruption; it is
-    deleted when the fit is done. `--verbose` prints every iteration and scores in nats.
+    deleted when the fit is done. `--verbose` prints every iteration and scores, in bits per row:
+    fewer is better.
 
     Prints the kind of each column: 0/1, yes/no and true/false are binary, other texts are levels of
     a categorical variable, other numbers are real. `--categorical`, `--count`, `--real` and
@@ -456,9 +457,9 @@ def _judged(model: BareModel, table: Table, weights: NDArray[np.float64] | None)
     counts = np.ones(len(codes)) if weights is None else weights
     values = np.asarray(table.values, dtype=np.float64)
     error = _misses(composed, values, counts, model.schema_.kinds)
-    score = plain.score(table.values, **_weighted(weights))
+    bits = -plain.score(table.values, **_weighted(weights)) / np.log(2)
     active = np.average(codes.sum(axis=1), weights=weights)
-    return f"{score:.2f} nats a row, {active:.1f} experts active, {error}"
+    return f"{bits:.2f} bits a row, {active:.1f} experts active, {error}"
 
 
 def _misses(

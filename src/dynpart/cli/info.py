@@ -42,10 +42,11 @@ def command(
     if as_json:
         typer.echo(json.dumps(facts, indent=2))
         return
+    part = "column" if shown.schema_.image_shape is None else "pixel"
     width = max(len(name) for name in facts)
     for name, value in facts.items():
         title = name.replace("_", " ")
-        for line in _lines_of(name, value):
+        for line in _lines_of(name, value, part):
             typer.echo(printable(f"{title:<{width}}  {line}"))
             title = ""
 
@@ -71,7 +72,7 @@ def _facts(fitted: Any, n_bytes: int) -> dict[str, Any]:
         "baseline": _baseline(fitted),
         "selection": _selection(fitted),
         "stability": _stability(fitted),
-        "nats_a_row": None if last is None else round(float(last.joint), 3),
+        "bits_a_row": None if last is None else round(-float(last.joint) / math.log(2), 2),
         "rows_in_last_iteration": None if last is None else last.n_rows,
         "parameters": _changed(fitted),
         "bytes": n_bytes,
@@ -155,18 +156,21 @@ def _variable(item: Any) -> str:
     return f"{item['name']} ({'/'.join(item.get('levels', [item['kind']])[:6])})"
 
 
-def _lines_of(name: str, value: Any) -> list[str]:
-    """A fact in one line; experts and types of rows one per line, because names have commas."""
+def _lines_of(name: str, value: Any, part: str) -> list[str]:
+    """A fact in one line; experts and types of rows one per line, because names have commas.
+
+    A `part` of a row is a column, or a pixel.
+    """
     from dynpart.describing import RowTypeSummary, saving_in_words, types_in_words
     from dynpart.stability import LEGEND
 
     if name == "baseline":
         return [
-            f"{value['bits_a_row']} bits a training row, {value['independent_columns']} column by "
-            f"column. {saving_in_words(value['saved'], 'training row')}"
+            f"{value['bits_a_row']} bits a training row, {value['independent_columns']} {part} by "
+            f"{part}. {saving_in_words(value['saved'], 'training row', part)}"
         ]
-    if name == "nats_a_row":
-        return [f"{value} ({-value / math.log(2):.1f} bits), mean log P(x, h) while learning"]
+    if name == "bits_a_row":
+        return [f"{value}, the mean of the last iteration of learning"]
     if name == "selection":
         return [value["words"]]
     if name == "stability":

@@ -1,7 +1,8 @@
-"""``dynpart score``: the log-likelihood of rows and their surprising values."""
+"""``dynpart score``: how likely rows are, in bits, and their surprising values."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
     from dynpart.schema import Schema
 
+NATS = math.log(2)
+"""Nats in a bit."""
 NAMED = 3
 """Maximum number of columns named as reasons of a surprise."""
 LIKELY = 0.5
@@ -44,7 +47,7 @@ def command(
         typer.Option("--top", parser=whole(1), help="Only this many rows, the least likely first."),
     ] = None,
     columns: Annotated[
-        bool, typer.Option("--columns", help="Also write the surprise of every value, in nats.")
+        bool, typer.Option("--columns", help="Also write the surprise of every value, in bits.")
     ] = False,
     n_starts: NStarts = None,
     n_swaps: NSwaps = None,
@@ -57,14 +60,15 @@ def command(
     unknown: Unknown = None,
     force: Force = False,
 ) -> None:
-    """Score rows: their log-likelihood in nats, their rank, and the most surprising values.
+    """Score rows: their length in bits, their rank, and the most surprising values.
 
-    Rank 1 is the least likely row. A value is surprising if the expert that explains it gives it a
-    chance below 50%. A number is surprising if it is more than two standard deviations from the
-    expected one, or beyond all numbers of the training rows. With `--columns` there is one more
-    column for each variable: minus the log-probability of the value (for numbers, log-density)
-    under this expert. The mean over all rows, and the bits saved against independent columns, are
-    printed on standard error.
+    The bits of a row are minus the logarithm to base 2 of its likelihood: one bit more is half as
+    likely. Rank 1 is the least likely row, with the most bits. A value is surprising if the expert
+    that explains it gives it a chance below 50%. A number is surprising if it is more than two
+    standard deviations from the expected one, or beyond all numbers of the training rows. With
+    `--columns` there is one more column for each variable: minus the logarithm of the probability
+    of the value (for numbers, of its density) under this expert, in bits. The mean over all rows,
+    and the bits saved against independent columns, are printed on standard error.
 
     For example:
 
@@ -94,10 +98,10 @@ def command(
     reasons = _reasons(rows[shown], surprise[shown], mean, spread, schema)
     words = tuple(dict.fromkeys(reason for reason in reasons if reason))
     why = [float(words.index(reason)) if reason else np.nan for reason in reasons]
-    values = np.column_stack([shown, np.round(scores[shown], 4), rank[shown], why])
-    names = ["number", "log_likelihood", "rank", "surprising"]
+    values = np.column_stack([shown, np.round(-scores[shown] / NATS, 4), rank[shown], why])
+    names = ["number", "bits", "rank", "surprising"]
     if columns:
-        values = np.column_stack([values, np.round(surprise[shown], 4)])
+        values = np.column_stack([values, np.round(surprise[shown] / NATS, 4)])
         names += [f"surprise of {name}" for name in schema.labels()]
     texts = [None] * len(names)
     write_table(
@@ -110,19 +114,18 @@ def command(
     )
     if output != "-":
         say(f"{output}: {len(shown)} rows")
-    say(_summary(scores, plain.independent_scores(table.values)))
+    part = "column" if schema.image_shape is None else "pixel"
+    say(_summary(scores, plain.independent_scores(table.values), part))
 
 
-def _summary(scores: NDArray[Any], independent: NDArray[Any]) -> str:
-    """Mean log-likelihood of the rows, that of independent columns, and the bits saved."""
-    import math
-
+def _summary(scores: NDArray[Any], independent: NDArray[Any], part: str) -> str:
+    """Mean bits of the rows, those of independent columns or pixels, and the bits saved."""
     from dynpart.describing import saving_in_words
 
-    mean, usual = float(scores.mean()), float(independent.mean())
+    bits, usual = -float(scores.mean()) / NATS, -float(independent.mean()) / NATS
     return (
-        f"{len(scores)} rows, {mean:.2f} nats a row on average; independent columns {usual:.2f}. "
-        f"{saving_in_words((mean - usual) / math.log(2))}"
+        f"{len(scores)} rows, {bits:.1f} bits a row on average, {usual:.1f} {part} by {part}. "
+        f"{saving_in_words(usual - bits, part=part)}"
     )
 
 

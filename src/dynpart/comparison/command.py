@@ -89,9 +89,9 @@ def compare(
     folder : Path
         Folder of results, templates and figures.
     seeds : sequence of int
-    document : Path, optional
+    document : Path, default=None
         The Markdown file to write; by default comparison.md in the folder, or density.md.
-    models : sequence of str, optional
+    models : sequence of str, default=None
         Names of contestants, of imputers, of models of shapes, of tables or of binary sets; by
         default all.
     redo : sequence of str
@@ -101,9 +101,9 @@ def compare(
         Compute nothing; make tables, figures and document from the results in the folder.
     note : str
         A remark for the document on how its results came about.
-    device : str, optional
+    device : str, default=None
         Device of torch, such as "cuda", for autoregressive models; other data do not use it.
-    console : Console, optional
+    console : Console, default=None
     """
     for name in names:
         if name not in PROBLEMS and name not in OTHERS:

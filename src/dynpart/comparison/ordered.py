@@ -205,7 +205,7 @@ def run_ordered(
     folder : Path
     redo : sequence of str
         Contestants to compute again.
-    device : str, optional
+    device : str, default=None
         Device of torch, for our models and the networks, such as "cuda".
     report : callable
         Called with a line about each result.

@@ -102,7 +102,7 @@ def rows_of(problem: str, results: Sequence[Result], folder: Path | None = None)
     ----------
     problem : str
     results : sequence of Result
-    folder : Path, optional
+    folder : Path, default=None
         Folder of templates; without it stability is not computed.
 
     Returns

@@ -64,7 +64,7 @@ def code_log_prior(H: NDArray, H_train: NDArray, groups: NDArray[np.intp] | None
     ----------
     H, H_train : ndarray of shape (n_rows, n_units), (n_train_rows, n_units)
         Binary codes.
-    groups : ndarray of shape (n_units,), optional
+    groups : ndarray of shape (n_units,), default=None
         The group of every unit, if exactly one unit of each group is active: one choice is coded
         per group instead of independent bits.
 

@@ -46,7 +46,7 @@ def load_caltech_motorcycles(*, folder: str | os.PathLike[str] | None = None) ->
 
     Parameters
     ----------
-    folder : path-like, optional
+    folder : path-like, default=None
         Folder with the data in one of these forms: the published photographs
         ``101_ObjectCategories/Motorbikes/image_0001.jpg`` to ``image_0798.jpg`` (also directly
         in the folder), the archives ``101_ObjectCategories.tar.gz`` or ``caltech-101.zip``, or
@@ -111,7 +111,7 @@ def load_caltech_silhouettes(*, folder: str | os.PathLike[str] | None = None) ->
 
     Parameters
     ----------
-    folder : path-like, optional
+    folder : path-like, default=None
         Folder with the published ``caltech101_silhouettes_28_split1.mat`` or with
         ``caltech101_silhouettes_28_split1.npz``. Default: the folder named by the environment
         variable DYNPART_DATA, and if it is not there, a verified download into a cache (once).

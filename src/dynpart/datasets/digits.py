@@ -92,7 +92,7 @@ def load_mnist(
     binarize : bool, default=True
         Values 0 and 1 (uint8; gray values above 127 of 255 are 1), as the experiments need,
         instead of gray ones (float32 between 0 and 1).
-    folder : path-like, optional
+    folder : path-like, default=None
         Folder with the four files, gzipped or not, directly in it or in its subfolder ``mnist``
         or ``MNIST/raw``. Default: the folder named by the environment variable DYNPART_DATA,
         and if the files are not there, a verified download into a cache (11 MB, once).

@@ -36,7 +36,7 @@ def load_weizmann_horses(
     ----------
     image_shape : tuple of int, default=(200, 240)
         (height, width). Pictures of another size are made from those of 200 x 240.
-    folder : path-like, optional
+    folder : path-like, default=None
         Folder with the data in one of these forms: the published masks
         ``figure_ground/horse001.jpg`` to ``horse328.jpg`` (also inside ``weizmann_horse_db``, or
         directly in the folder), the archive ``weizmann_horse_db.tar.gz``, or

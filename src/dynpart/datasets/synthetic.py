@@ -25,11 +25,11 @@ def make_pairs(
     ----------
     n_pairs : int, default=5
         Number of factors, at least 1.
-    n_samples : int, optional
+    n_samples : int, default=None
         Number of rows to draw at random. By default every combination of levels occurs exactly
         once, in counting order, if there are at most 12 pairs; with more pairs
         ``200 * n_pairs`` rows are drawn.
-    random_state : int, RandomState or None
+    random_state : int, RandomState or None, default=None
         Seed of the draw; without effect where all combinations are listed.
 
     Returns
@@ -104,10 +104,10 @@ def make_bars(
         Height and width of the image, at least 2; there are ``2 * size`` bars.
     n_samples : int, default=1000
         Number of images.
-    probability : float, optional
+    probability : float, default=None
         Probability of each bar, between 0 and 1. Default: ``1 / size``, which is two bars per
         image on average (some images are empty).
-    random_state : int, RandomState or None
+    random_state : int, RandomState or None, default=None
         Seed of the draw.
 
     Returns

@@ -55,7 +55,18 @@ class TableDataset:
         return frame.astype(dict.fromkeys(binary, bool))
 
     def table(self, rows: Any = slice(None)) -> NDArray[np.void]:
-        """The table as a structured array of NumPy, with names of columns; all rows or some."""
+        """The table as a structured array of NumPy, with names of columns.
+
+        Parameters
+        ----------
+        rows : slice or array of int, default=slice(None)
+            Rows to return; by default all.
+
+        Returns
+        -------
+        structured array of shape (n_rows,)
+            One field per column.
+        """
         types = [(name, np.uint8) for name in self.feature_names]
         return np.array([tuple(row) for row in self.data[rows]], dtype=types)
 

@@ -44,19 +44,20 @@ def make_engine(name: str = "auto", n_jobs: int | None = None, device: Any = Non
 
     Parameters
     ----------
-    name : {"auto", "cpu", "reference", "torch"}
-        "cpu" runs compiled kernels on all cores; "reference" is the readable specification in
-        NumPy; "torch" works on a GPU, or any other device of torch. "auto" means "torch" where a
-        device is given and "cpu" otherwise, or "reference" where NUMBA_DISABLE_JIT=1 turns
-        compilation off.
+    name : {"auto", "cpu", "reference", "torch"}, default="auto"
+        "cpu" runs compiled kernels on all cores. "torch" works on a GPU, or on another device of
+        torch. "reference" is plain NumPy, easy to read and slow. "auto" means "torch" if a device
+        is given, and "cpu" otherwise, or "reference" if NUMBA_DISABLE_JIT=1 turns compilation off.
     n_jobs : int, default=None
-        Threads of the CPU engine: None takes what Numba and threadpoolctl allow, -1 all cores.
+        Number of threads of the CPU engine. None uses as many as Numba and threadpoolctl allow, -1
+        all cores.
     device : str or torch.device, default=None
-        Device of the torch engine; None takes the GPU where there is one.
+        Device of the torch engine, such as "cuda:1"; None uses the GPU if there is one.
 
     Returns
     -------
     Engine
+        For functions with an `engine` parameter, such as :func:`dynpart.streaming.accumulate`.
 
     Examples
     --------

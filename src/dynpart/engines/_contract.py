@@ -40,6 +40,7 @@ class Experts:
     Attributes
     ----------
     family : Family
+        The family of the columns.
     eta : ndarray of shape (n_statistics, n_experts, n_features)
         Opinions, as mean parameters.
     log2_expertise : ndarray of shape (n_experts, n_features)
@@ -69,10 +70,14 @@ class Experts:
 
     @property
     def n_experts(self) -> int:
+        """Number of experts."""
         return self.eta.shape[1]
 
     def check_shapes(self, rows: Rows, *, cost: Any = None, members: Any = None) -> None:
-        """Raise ValueError unless rows, costs and codes have the sizes that kernels require."""
+        """Raise ValueError unless `rows`, `cost` and `members` have the sizes that kernels require.
+
+        `cost` and `members` are those of :class:`PursuitRule` and :class:`Codes`.
+        """
         n_experts, n_features = self.log2_expertise.shape
         if rows.shape[1] != n_features:
             raise ValueError(f"rows of shape {rows.shape} do not match {n_features} variables")
@@ -105,7 +110,7 @@ class Experts:
         return replace(self, family=family, eta=family.constrain(self.eta))
 
     def beside(self, background: Experts) -> Experts:
-        """The same experts with a background expert appended."""
+        """The same experts with the expert `background` appended."""
         xp = namespace(self.eta)
         eta = xp.concatenate([self.eta, background.eta], axis=1)
         levels = xp.concatenate([self.log2_expertise, background.log2_expertise])
@@ -127,8 +132,9 @@ class Experts:
         Parameters
         ----------
         values : array of shape (n_rows, n_features)
-            As :meth:`Family.encode` returns them.
+            As :meth:`Family.encode <dynpart.families.Family.encode>` returns them.
         owner : array of shape (n_rows, n_features)
+            Index of the owner of each variable.
         """
         eta = compose_hard(self.eta, owner)
         if self.autoregression is None:
@@ -156,7 +162,7 @@ class PursuitRule:
         adds experts; 0 for none.
     prune : bool
         Whether to drop experts that later activations made useless.
-    prior : CodePrior, optional
+    prior : CodePrior, default=None
         Prior over codes for the refinement: log P(h) under the best type of the code is added to
         the objective. The pursuit itself uses only likelihood and costs, because under the prior it
         would stop too early. None means that all codes are equally probable.
@@ -204,7 +210,7 @@ class PursuitRule:
         return bool(self.n_swaps) and self.min_active == 1 and self.charges.n_types > 1
 
     def check_background(self, background: Experts | None) -> None:
-        """Raise ValueError if codes are to be refined without a background expert."""
+        """Raise ValueError if codes are to be refined and `background` is None."""
         if self.n_swaps and background is None:
             raise ValueError(f"n_swaps={self.n_swaps} needs a background expert: dynpart.pursuits")
 
@@ -298,6 +304,7 @@ class Codes:
 
     @property
     def n_active(self) -> NDArray[np.int64]:
+        """Number of active experts of each row."""
         return np.count_nonzero(self.members >= 0, axis=1)
 
     @classmethod
@@ -323,12 +330,12 @@ class Codes:
         return Codes(self.members[rows], self.log_likelihood[rows], base, weight)
 
     def of_rows(self, rows: Rows, family: Family) -> Codes:
-        """The codes with b(x) and the weights of `rows`."""
+        """The codes with b(x) of a `family` and the weights of `rows`."""
         base = row_log_base(rows, family)
         return Codes(self.members, self.log_likelihood + base, base, rows.weight)
 
     def with_code(self, rows: Any, code: NDArray[np.int64]) -> Codes:
-        """The same codes with this code, of likelihood 1, in some rows."""
+        """The same codes with the experts `code`, of likelihood 1, in some `rows`."""
         members, log_likelihood = self.members.copy(), self.log_likelihood.copy()
         members[rows] = -1
         members[rows, : len(code)] = code
@@ -336,7 +343,7 @@ class Codes:
         return replace(self, members=members, log_likelihood=log_likelihood)
 
     def or_better(self, other: Codes, charges: Charges) -> Codes:
-        """The better code of each row, by log-likelihood minus charges."""
+        """The better code of each row, this or the `other`, by log-likelihood minus `charges`."""
         better = other._worth(charges) > self._worth(charges) + MARGIN
         members = np.where(better[:, None], other.members, self.members)
         return Codes(members, np.where(better, other.log_likelihood, self.log_likelihood))
@@ -345,14 +352,14 @@ class Codes:
         return self.log_likelihood + charges.of_codes(self.members)
 
     def active(self, n_experts: int) -> NDArray[np.bool_]:
-        """The binary codes h, shape (n_rows, n_experts)."""
+        """The binary codes h, shape (n_rows, `n_experts`)."""
         h = np.zeros((len(self.members), n_experts), dtype=bool)
         rows, steps = np.nonzero(self.members >= 0)
         h[rows, self.members[rows, steps]] = True
         return h
 
     def summary(self, n_experts: int) -> CodeSummary:
-        """Summary of these codes for the learner."""
+        """Summary of these codes of `n_experts` experts for the learner."""
         rows, steps = np.nonzero(self.members >= 0)
         base = self.log_base + np.zeros(len(self.members))
         if self.weight is None:
@@ -378,35 +385,55 @@ class RowSums:
         return type(self)(self.array + other.array)
 
     def weighted(self, weight: float) -> Self:
-        """The sums multiplied by a weight."""
+        """The sums multiplied by `weight`."""
         return type(self)(weight * self.array)
 
 
 class GradientSums(RowSums):
-    """Sums over rows of g = d log P / d log e_k and of g^2, each (n_experts, n_features)."""
+    """Sums over rows of the derivatives g of log P(x | h) by log expertise, and of their squares.
+
+    Both decide how much the expertise of an expert for a variable changes.
+
+    Attributes
+    ----------
+    array : ndarray of shape (2, n_experts, n_features)
+        The sums of g, then the sums of its square.
+    """
 
     @property
     def first(self) -> Array:
+        """Sums of the derivatives, (n_experts, n_features)."""
         return self.array[0]
 
     @property
     def second(self) -> Array:
+        """Sums of the squared derivatives, (n_experts, n_features)."""
         return self.array[1]
 
 
 class ResponsibilitySums(RowSums):
-    """Sums over rows of r, (n_experts, n_features), and of r T(x), one for each statistic."""
+    """Sums over rows of responsibilities r, and of r T(x) for each statistic T of the family.
+
+    Their ratios are the new opinions (eq. 5 and 6).
+
+    Attributes
+    ----------
+    array : ndarray of shape (1 + n_statistics, n_experts, n_features)
+        The sums of r, then the sums of r T(x), one for each statistic.
+    """
 
     @property
     def weight(self) -> Array:
+        """Sums of the responsibilities, (n_experts, n_features)."""
         return self.array[0]
 
     @property
     def statistics(self) -> Array:
+        """Weighted sums of the statistics, (n_statistics, n_experts, n_features)."""
         return self.array[1:]
 
     def without(self, own: ResponsibilitySums) -> ResponsibilitySums:
-        """The sums minus those of some rows, with weights bounded below by 0."""
+        """The sums minus those of some rows, `own`, with weights bounded below by 0."""
         left = self.array - own.array
         return ResponsibilitySums(namespace(left).where(left[:1] > 0, left, 0.0))
 
@@ -465,12 +492,18 @@ class NumpyEngine:
 
 
 class Engine(Protocol):
-    """Engine: three operations over rows, and a way to select some of them.
+    """Operations over rows: find their codes, compute sums given the codes, select some of them.
 
-    `rows` are :class:`~dynpart.rows.Rows`, or blocks of them that the engine can read. Codes may
-    have any type with a method ``summary(n_experts)``; callers only pass them back. The sums of two
-    sets of rows add up to the sums of their union. Missing values add nothing to any likelihood or
-    sum, and rows count with their weights.
+    In all methods, `rows` are ``dynpart.rows.Rows``, or blocks of them that the engine can
+    read, and `experts` are :class:`Experts`. `codes` are what :meth:`pursue` returns, of any type
+    with a method ``summary(n_experts)``; callers only pass them back. The sums of two sets of rows
+    add up to the sums of their union. Missing values add nothing to any likelihood or sum, and rows
+    count with their weights.
+
+    Attributes
+    ----------
+    name : str
+        Name for users: ``DynamicPartitionModel(engine=name)``.
     """
 
     name: str
@@ -478,7 +511,7 @@ class Engine(Protocol):
     def expected_kernels(
         self, rows: Any, experts: Experts, rules: Sequence[PursuitRule]
     ) -> list[Kernel]:
-        """The compiled kernels of pursuits by these rules, if compiling them takes long.
+        """The compiled kernels of pursuits by these `rules`, if compiling them takes long.
 
         Only the types of rows and experts matter; nothing is run.
         """
@@ -487,7 +520,7 @@ class Engine(Protocol):
         """Rows in the form in which the engine keeps them for repeated use."""
 
     def place(self, moments: ColumnMoments) -> ColumnMoments:
-        """The same moments as the type of arrays that the engine returns."""
+        """The same `moments` as the type of arrays that the engine returns."""
 
     def repeated(self, fold: Fold, n_rows: int, experts: Experts, rule: PursuitRule) -> Fold:
         """A function equivalent to `fold`, optimised for several calls in a row.
@@ -501,17 +534,37 @@ class Engine(Protocol):
         experts : Experts
             Experts of the same size and range.
         rule : PursuitRule
+            How codes are found.
+
+        Returns
+        -------
+        callable
+            With the arguments and results of `fold`.
         """
 
     def take(self, rows: Any, indices: NDArray[np.intp]) -> Any:
-        """The rows with these indices."""
+        """The rows with these `indices`."""
 
     def pursue(
         self, rows: Any, experts: Experts, rule: PursuitRule, background: Experts | None = None
     ) -> Any:
         """Codes of all rows by likelihood matching pursuit (section 2.1).
 
-        A refinement (``rule.n_swaps``) is guided by a background expert, a model of one expert.
+        Parameters
+        ----------
+        rows : Rows
+            Rows to encode.
+        experts : Experts
+            Experts to encode with.
+        rule : PursuitRule
+            Limits on active experts, costs, and refinement.
+        background : Experts or None, default=None
+            A model of one expert, which guides the refinement (``rule.n_swaps``).
+
+        Returns
+        -------
+        Codes
+            The active experts of each row, or another type with the same methods.
         """
 
     def gradient_sums(self, rows: Any, experts: Experts, codes: Any) -> GradientSums:
@@ -526,7 +579,24 @@ class Engine(Protocol):
     def mixture_sums(
         self, rows: Any, experts: Experts, log_weight: Array, sharpness: float = 1.0
     ) -> MixtureSums:
-        """Sums for EM of a mixture whose components, with these weights, are the experts."""
+        """Sums for EM of a mixture whose components are the experts.
+
+        Parameters
+        ----------
+        rows : Rows
+            Rows to sum over.
+        experts : Experts
+            The components.
+        log_weight : ndarray of shape (n_experts,)
+            Logarithms of the weights of the components.
+        sharpness : float, default=1.0
+            Power to which posterior probabilities are raised.
+
+        Returns
+        -------
+        MixtureSums
+            Sums of the posterior probabilities, and of the statistics weighted by them.
+        """
 
     def autoregression_sums(self, rows: Any, experts: Experts, codes: Any) -> AutoregressionSums:
         """Sums for the weights of earlier values, given the codes, of experts that have them.

@@ -175,7 +175,7 @@ def refine(
         Whether log-densities are computed by a formula, and by that of normal distributions.
     chunk, n_warps : int
         Variables that a program processes together, and its warps.
-    n_registers : int, optional
+    n_registers : int, default=None
         Maximum number of registers per thread.
     """
     (n_rows, n_features), n_lanes = x.shape, gains.shape[1]

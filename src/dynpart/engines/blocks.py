@@ -132,7 +132,7 @@ class BlockRows:
         ----------
         source : iterable
         prepare : callable
-        first_look : callable, optional
+        first_look : callable, default=None
             Replaces `prepare` in this first pass, and raises if a block is invalid.
 
         Returns

@@ -87,7 +87,7 @@ def lazily(
     task : callable
         Returns as many rows as it is given.
     dtype : data type of the result
-    n_columns : int, optional
+    n_columns : int, default=None
         Columns of the result; it has one dimension if None.
 
     Returns
@@ -164,9 +164,9 @@ class DaskEngine(NumpyEngine):
     ----------
     inner : Engine
         Works on one block on a worker.
-    local : Engine, optional
+    local : Engine, default=None
         Works on drawn rows in the driver; `inner` by default.
-    client : distributed.Client, optional
+    client : distributed.Client, default=None
         The current one by default.
 
     Notes
@@ -203,7 +203,7 @@ class DaskEngine(NumpyEngine):
         prepare : callable
             Called on a worker with each chunk, its index and, if there are weights, those of its
             rows; returns rows of numbers, and how many were left out as empty.
-        weight : dask.array.Array of shape (n_rows,), optional
+        weight : dask.array.Array of shape (n_rows,), default=None
             Chunked as the rows of `X` are.
 
         Returns

@@ -51,28 +51,30 @@ def report_html(
     Parameters
     ----------
     model : DynamicPartitionModel
-        Fitted.
+        A fitted model.
     X : array-like of shape (n_rows, n_features)
-        Data points to explore.
+        Rows to explore, with the columns of the training data.
     names : sequence of str, default=None
         Names of the variables; the model's own by default.
     labels : sequence of str, default=None
-        Names of the rows.
+        Names of the rows; by default their numbers.
     image_shape : tuple of int, default=None
         (height, width) if rows are images; the model's own by default. If neither is given, the
         page shows variables.
-    title : str
+    title : str, default="Dynamic partition model"
+        Heading and title of the page.
     n_samples : int, default=500
         Maximum number of rows that can be selected on the page; counts are of all rows.
     by : sequence of length n_rows, default=None
         Another column, which is not a variable: the page shows experts against it, as bars for
         classes and as box plots for numbers.
-    by_name : str
+    by_name : str, default="another column"
         Name of that column.
 
     Returns
     -------
     str
+        Text of the page, to be written as UTF-8; it needs no other file and no server.
 
     Raises
     ------
@@ -131,8 +133,11 @@ def write_report(
     Parameters
     ----------
     model : DynamicPartitionModel
+        A fitted model.
     X : array-like of shape (n_rows, n_features)
+        Rows to explore, with the columns of the training data.
     path : path-like
+        File to write, usually with the suffix .html.
     overwrite : bool, default=False
         Whether an existing file may be replaced.
     **options

@@ -51,7 +51,8 @@ def register(family: type[Family]) -> type[Family]:
 
     Returns
     -------
-    The same class.
+    subclass of Family
+        The same class.
     """
     _FAMILIES[family.name] = family
     return family
@@ -87,6 +88,7 @@ def family_class(name: str) -> type[Family]:
     Returns
     -------
     subclass of Family
+        The class that was registered with this name.
 
     Raises
     ------

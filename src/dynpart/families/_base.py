@@ -26,9 +26,16 @@ class Family(ABC):
     n_features) for experts and (n_statistics, n_rows, n_features) for composed rows. The formulas
     hold for any trailing axes.
 
+    Arguments have the same meaning in all methods: `X` are numbers of shape (n_rows, n_features),
+    NaN for missing values, and `values` the same as returned by :meth:`encode`; `T` are statistics;
+    `eta` are mean parameters; `moments` are the :class:`ColumnMoments` of the data and `population`
+    the mean parameters that follow from them; `weight` and `T_sum` are sums over rows of
+    responsibilities and of responsibilities times statistics; `n_features` is a number of columns
+    and `columns` are their indices; `reference` is an array whose type and device are used.
+
     A new family is a subclass with the decorator :func:`register`. Engines, learner, model files,
     plots and descriptions use only the attributes and methods below, never the name
-    (``docs/extending.md``).
+    (:doc:`/extending`).
 
     Attributes
     ----------
@@ -39,6 +46,7 @@ class Family(ABC):
     kind : str
         Kind of a column: "binary", "categorical", "count", "real".
     n_statistics : int
+        Number of statistics T(x), and so of mean parameters per variable.
     n_noise : int
         Random numbers per expert and variable that an initialisation needs.
     n_levels : int or None
@@ -174,9 +182,9 @@ class Family(ABC):
         """Var[x] in the data's units, `eta` without the first axis."""
 
     def from_moments(self, mean: Array, variance: Array) -> Array:
-        """Mean parameters with this mean and, if the family has one, this variance.
+        """Mean parameters with this `mean` and, if the family has one, this `variance`.
 
-        Families without it implement :meth:`scattered`, :meth:`disturbed` and :meth:`average`.
+        Families without it implement `scattered`, `disturbed` and `average`.
         """
         raise NotImplementedError(f"{type(self).__name__} has no from_moments")
 
@@ -186,6 +194,7 @@ class Family(ABC):
         Parameters
         ----------
         moments : ColumnMoments
+            Means and variances of the columns.
         noise : ndarray of shape (n_noise, n_experts, n_features)
             Random numbers between -1 and 1.
         spread : float
@@ -194,6 +203,7 @@ class Family(ABC):
         Returns
         -------
         eta : ndarray of shape (n_statistics, n_experts, n_features)
+            Mean parameters of the experts.
         """
         mean, variance = moments.mean, moments.variance
         deviation = namespace(mean).sqrt(variance) * noise[0]
@@ -214,7 +224,7 @@ class Family(ABC):
         return self.from_moments(mean.mean(axis=0), variance.mean(axis=0))
 
     def change(self, before: Array, after: Array, moments: ColumnMoments) -> Any:
-        """Mean change of opinions, in standard deviations of the data."""
+        """Mean change of opinions from `before` to `after`, in standard deviations of the data."""
         moved = abs(self.mean(after) - self.mean(before)).mean()
         xp = namespace(moments.variance)
         scale = xp.sqrt(moments.variance.mean())
@@ -231,12 +241,14 @@ class Family(ABC):
         T_sum : ndarray of shape (n_statistics, n_experts, n_features)
             Sum of responsibility times T(x) over rows.
         population : ndarray of shape (n_statistics, n_features)
+            Mean parameters of the data as a whole.
         epsilon : float
             Weight of the population in the average.
 
         Returns
         -------
         eta : ndarray of shape (n_statistics, n_experts, n_features)
+            Mean parameters of the experts.
         """
 
     def settled(self, weight: Array, T_sum: Array) -> Family:
@@ -268,16 +280,19 @@ class Family(ABC):
         smoothed_weight, smoothed_T : ndarray
             The same sums smoothed over neighbouring variables, from which `eta` was computed.
             Without neighbours these are `weight` and `T_sum`.
-        population, epsilon
-            As in `update`.
-        amount : float, optional
+        population : ndarray of shape (n_statistics, n_features)
+            Mean parameters of the data as a whole.
+        epsilon : float
+            Weight of the population in the average.
+        amount : float, default=None
             Shrinkage beyond the fixed part; chosen by leaving rows out if None.
 
         Returns
         -------
         eta : ndarray of shape (n_statistics, n_experts, n_features)
+            The shrunk opinions.
         amount : float
-            0 in a family whose opinions are bounded away from certainty anyway.
+            The amount used; 0 in a family whose opinions are bounded away from certainty anyway.
         """
         return eta, 0.0
 
@@ -302,7 +317,7 @@ class Family(ABC):
 
         This changes only families of columns that share a scale, which are learnt with a large
         smallest variance that nearly all opinions have. The variances for scores may be as small as
-        this share of it.
+        a `share` of it.
         """
         return self
 
@@ -324,7 +339,7 @@ class Family(ABC):
 
     @abstractmethod
     def draw(self, eta: Array, rng: np.random.RandomState) -> Array:
-        """One value per variable from the distribution with mean parameters `eta`."""
+        """One value per variable from the distribution with mean parameters `eta`, by `rng`."""
 
     @abstractmethod
     def check(self, X: NDArray, name: str = "X", columns: Any = None) -> None:
@@ -372,6 +387,7 @@ class Family(ABC):
         values : ndarray of shape (n_rows, n_features)
             As returned by :meth:`encode`.
         eta : ndarray of shape (n_statistics, n_rows, n_features)
+            Composed mean parameters of each row.
         """
         T = self.statistics(values)
         theta, log_partition = self.natural(eta)
@@ -398,12 +414,14 @@ class Family(ABC):
         T, eta : ndarray of shape (n_statistics, n_rows, 1, n_features)
             Statistics of the rows and composed mean parameters.
         eta_k : ndarray of shape (n_statistics, n_experts, n_features)
+            Mean parameters of the experts.
         r_k : ndarray of shape (n_rows, n_experts, n_features)
             Responsibilities (eq. 4).
 
         Returns
         -------
         ndarray of shape (n_rows, n_experts, n_features)
+            The derivative for each row, expert and variable.
         """
         pull = self.pull(T, eta)
         inner = pull[0] * (eta_k[0] - eta[0])

@@ -32,7 +32,7 @@ class Bernoulli(Family):
     Parameters
     ----------
     clip : float, default=1e-4
-        One surprising pixel costs at most -log(clip) nats.
+        Smallest probability of a value: one surprising value costs at most -log(clip) nats.
 
     Examples
     --------
@@ -101,7 +101,7 @@ class Bernoulli(Family):
     ) -> tuple[Array, float]:
         """Frequencies with at least half a row of each value added to each variable.
 
-        :class:`~dynpart.families._frequencies.Frequencies` has the formula.
+        :doc:`/learning` has the formula, under shrinkage.
         """
         n_rows = weight.sum(axis=0)
         ones = n_rows * population[0]

@@ -88,14 +88,17 @@ class Categorical(Family):
 
     @cached_property
     def n_levels(self) -> int:  # type: ignore[override]
+        """The largest number of levels of a variable."""
         return max(2, int(self.levels.max()))
 
     @property
     def n_statistics(self) -> int:  # type: ignore[override]
+        """Number of statistics: one per level."""
         return self.n_levels
 
     @property
     def n_noise(self) -> int:  # type: ignore[override]
+        """Random numbers per expert and variable that an initialisation needs."""
         return self.n_levels
 
     @cached_property
@@ -194,7 +197,7 @@ class Categorical(Family):
     ) -> tuple[Array, float]:
         """Frequencies with at least half a row of each level added to each variable.
 
-        :class:`~dynpart.families._frequencies.Frequencies` has the formula.
+        :doc:`/learning` has the formula, under shrinkage.
         """
         columns = weight.sum(axis=0) * population
         seen = Frequencies(

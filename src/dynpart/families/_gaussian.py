@@ -166,8 +166,8 @@ class Gaussian(Family):
     ) -> tuple[Array, float]:
         """Opinions of columns with their own scale, shrunk towards the common mean and variance.
 
-        :func:`~dynpart.families._spreads.shrunk_normals` has the formulas. Columns that share a
-        scale mostly stay at the smallest variance and are not shrunk.
+        :doc:`/learning` has the rules, under shrinkage. Columns that share a scale mostly stay at
+        the smallest variance and are not shrunk.
         """
         if not self.own_scale:
             return eta, 0.0

@@ -56,14 +56,17 @@ class Mixed(Family):
 
     @cached_property
     def n_statistics(self) -> int:  # type: ignore[override]
+        """Number of statistics, the largest of the parts."""
         return max(part.n_statistics for part in self.parts)
 
     @cached_property
     def n_noise(self) -> int:  # type: ignore[override]
+        """Random numbers per expert and variable that an initialisation needs."""
         return max(part.n_noise for part in self.parts)
 
     @cached_property
     def counts_levels(self) -> bool:  # type: ignore[override]
+        """Whether a part needs counts of levels."""
         return any(part.counts_levels for part in self.parts)
 
     def _each(self) -> Any:

@@ -82,7 +82,7 @@ class ColumnMoments:
         return replace(self, **{name: like(value, reference) for name, value in known.items()})
 
     def of_columns(self, columns: Any) -> ColumnMoments:
-        """The moments of some of the columns, given by their indices."""
+        """The moments of some of the columns, given by their indices `columns`."""
         return replace(
             self,
             mean=self.mean[columns],
@@ -191,12 +191,13 @@ def column_moments(X: NDArray, weight: NDArray | None = None) -> ColumnMoments:
     ----------
     X : array of shape (n_rows, n_features)
         At least one row; NaN for missing values. Never copied as a whole.
-    weight : array of shape (n_rows,), optional
+    weight : array of shape (n_rows,), default=None
         How many rows each row stands for.
 
     Returns
     -------
     ColumnMoments
+        Moments of blocks of rows add up: ``column_moments(a) + column_moments(b)``.
 
     Examples
     --------

@@ -23,12 +23,15 @@ def stored_number(
         The stored numbers by name.
     name : str
         Name of the number.
-    least, most : float, default=-1e150, 1e150
-        Its bounds, inclusive.
+    least : float, default=-1e150
+        Smallest value that is accepted.
+    most : float, default=1e150
+        Largest value that is accepted.
 
     Returns
     -------
     float
+        The number, checked.
 
     Raises
     ------
@@ -59,12 +62,15 @@ def stored_column(
         Name of the array.
     n_features : int
         Number of variables.
-    least, most : float, default=-1e150, 1e150
-        Bounds of its numbers, inclusive.
+    least : float, default=-1e150
+        Smallest value that is accepted.
+    most : float, default=1e150
+        Largest value that is accepted.
 
     Returns
     -------
     ndarray of shape (n_features,)
+        The array, checked.
 
     Raises
     ------

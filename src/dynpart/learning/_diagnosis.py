@@ -38,7 +38,7 @@ def complaints(
     experts : Experts
     history : tuple of IterationRecord
     max_active : int
-    unseen : Unseen, optional
+    unseen : Unseen, default=None
         Estimated scores of unseen rows, if known.
     several_trials : bool, default=False
         Whether searches with several active experts were tried, and this one had the shortest

@@ -152,9 +152,9 @@ def learn_once(
     n_rows : float
         Total weight of the rows of all batches.
     memory : Memory
-    sums : ResponsibilitySums, optional
+    sums : ResponsibilitySums, default=None
         Sums before the first batch.
-    prior : CodePrior, optional
+    prior : CodePrior, default=None
         Under which codes are chosen; the `min_active` of the step then does not apply.
 
     Returns

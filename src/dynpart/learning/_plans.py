@@ -83,11 +83,12 @@ class Step:
 class Sizes(Protocol):
     """The sizes and limits of a task that a plan may use; no values.
 
-    Every :class:`dynpart.learning.Task` has these.
+    Every task of the learner has these.
 
     Attributes
     ----------
     n_rows, n_features, n_experts, n_iter : int
+        Numbers of rows, variables, experts and iterations.
     min_active, max_active : int
         Limits on active experts per row that the user set.
     """
@@ -120,16 +121,70 @@ class Plan(Protocol):
     def start(
         self, family: Family, moments: ColumnMoments, n_experts: int, rng: np.random.Generator
     ) -> Experts:
-        """Initial experts."""
+        """Initial experts.
+
+        Parameters
+        ----------
+        family : Family
+            The family of the columns.
+        moments : ColumnMoments
+            Means and variances of the columns.
+        n_experts : int
+            Number of experts.
+        rng : numpy.random.Generator
+            Generator of the random numbers.
+
+        Returns
+        -------
+        Experts
+            Opinions and levels of expertise before the first iteration.
+        """
 
     def candidates(self, task: Sizes) -> list[int]:
-        """Minimum numbers of active experts to try; a single one means no trial searches."""
+        """Minimum numbers of active experts to try; a single one means no trial searches.
+
+        Parameters
+        ----------
+        task : Sizes
+            Numbers of rows, variables, experts and iterations.
+
+        Returns
+        -------
+        list of int
+            A search runs with each of them, and the best one is continued.
+        """
 
     def steps(self, task: Sizes, min_active: int) -> list[Step]:
-        """The steps of all iterations, for a minimum number of active experts in the search."""
+        """The steps of all iterations, for a minimum number of active experts in the search.
+
+        Parameters
+        ----------
+        task : Sizes
+            Numbers of rows, variables, experts and iterations.
+        min_active : int
+            One of :meth:`candidates`.
+
+        Returns
+        -------
+        list of Step
+            One step per iteration.
+        """
 
     def expertise_change(self, evidence: GradientSums, n_rows: float) -> Array:
-        """Change of log2 expertise, shape (n_experts, n_features)."""
+        """Change of the logarithms of expertise in one iteration.
+
+        Parameters
+        ----------
+        evidence : GradientSums
+            Sums over rows of the derivatives by log expertise, and of their squares.
+        n_rows : float
+            Number of these rows, weighted.
+
+        Returns
+        -------
+        ndarray of shape (n_experts, n_features)
+            To be added to the logarithms to base 2.
+        """
 
 
 def candidates(plan: Plan, task: Sizes) -> list[int]:
@@ -229,6 +284,7 @@ class Paper:
     epsilon : float, default=1.0
         Weight of the data's average in the expert update (eq. 5), above 0.
     still : float, default=1e-6
+        Largest mean gradient per row, in absolute value, that leaves expertise unchanged.
     """
 
     factor: float = 2.0
@@ -264,7 +320,7 @@ class Annealed:
 
     The first 70% of the iterations are the search, on small random batches, with a minimum number
     of active experts, the smoothed rule, and a growing bound on expertise. The rest is the
-    refinement on all rows, with steps that decrease to zero. ``docs/learning.md`` has reasons and
+    refinement on all rows, with steps that decrease to zero. :doc:`/learning` has reasons and
     ablations.
 
     Parameters
@@ -331,7 +387,7 @@ class Annealed:
         return random_start(family, moments, n_experts, rng, spread=0.5)
 
     def candidates(self, task: Sizes) -> list[int]:
-        """Minimum numbers of active experts to try: 1, and 1/6, 1/3 and 1/2 of all experts.
+        """Minimum numbers of active experts to try in a `task`: 1, 1/6, 1/3 and 1/2 of all.
 
         If trial searches would cost too much, it is 1/3 of the experts, but at most 12.
         """

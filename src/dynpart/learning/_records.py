@@ -24,12 +24,14 @@ class IterationRecord:
     Attributes
     ----------
     iteration : int
+        Number of the iteration, from 0.
     n_rows : int
         Rows used in this iteration.
     joint, penalised : float
         Mean log P(x, h), and mean log P(x | h) with the epsilon prior, of the codes found under
         the experts before the iteration, in nats per row.
     mean_active : float
+        Mean number of active experts per row.
     opinion_change, expertise_change : float
         Mean absolute change of the experts' means, in standard deviations of the data, and of
         log2 expertise.

@@ -86,9 +86,9 @@ def fit_experts(
     n_init, seed : int
     rule : PursuitRule
         How rows will be encoded; restarts are compared on such codes.
-    report : callable, optional
+    report : callable, default=None
         Called with the record of each finished iteration.
-    journal : RunLog, optional
+    journal : RunLog, default=None
         Stores the state of each run.
 
     Returns

@@ -37,6 +37,7 @@ class Trial:
         Minus the length of the description, in nats per row, of the rows that all trials are
         compared on.
     mean_active : float
+        Mean number of active experts per row.
     """
 
     min_active: int
@@ -56,6 +57,7 @@ class Adaptation:
     n_rows : int
         Rows on which trials were compared; 0 if there was only one search.
     trials : tuple of Trial
+        The trial searches with their scores.
     mixture : bool
         Whether one expert per row, a mixture, described left-out rows in fewer bits than the
         experts of the search, and took their place.
@@ -78,11 +80,11 @@ class Adaptation:
         best: dict[int, float] = {}
         for trial in self.trials:
             best[trial.min_active] = max(trial.score, best.get(trial.min_active, -np.inf))
-        scores = ", ".join(f"{least}: {score:.3f}" for least, score in best.items())
+        scores = ", ".join(f"{least}: {-score / np.log(2):.3f}" for least, score in best.items())
         return (
             f"at least {self.min_active} active experts in the search, chosen by description "
             f"length of {self.n_rows} rows (best of {len(self.trials) // len(best)} trial searches "
-            f"each, in nats per row: {scores})"
+            f"each, in bits per row: {scores})"
         )
 
 

@@ -114,7 +114,7 @@ def describe_unseen(
     last : IterationRecord or None
         Of the iteration that made the opinions.
     seed : int
-    mixture : Mixture, optional
+    mixture : Mixture, default=None
         Evaluated in the same way, as an alternative.
 
     Returns

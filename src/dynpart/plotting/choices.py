@@ -35,6 +35,7 @@ def plot_selection(model: Any) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
+        The figure; ``figure.savefig(path)`` writes it.
 
     Examples
     --------
@@ -96,6 +97,7 @@ def plot_stability(model: Any) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
+        The figure; ``figure.savefig(path)`` writes it.
 
     Examples
     --------

@@ -44,15 +44,18 @@ def plot_pursuit(
         A fitted model.
     X : array-like of shape (n_rows, n_features)
         A few rows, for example twenty.
-    image_shape : tuple of int, optional
+    image_shape : tuple of int, default=None
         (height, width) if rows are images; by default the model's.
     max_steps : int, default=10
         Maximum number of steps to draw.
-    cmap : str, optional
+    cmap : str, default=None
+        Name of a matplotlib colour map; by default black is 1 for binary data, and white is the
+        largest value for others.
 
     Returns
     -------
     matplotlib.figure.Figure
+        The figure; ``figure.savefig(path)`` writes it.
 
     Examples
     --------
@@ -120,15 +123,19 @@ def plot_reconstructions(
     model : DynamicPartitionModel
         A fitted model.
     X : array-like of shape (n_rows, n_features)
-    image_shape : tuple of int, optional
+        Rows to draw, with the columns of the training data.
+    image_shape : tuple of int, default=None
         (height, width) if rows are images; by default the model's.
-    n_columns : int, optional
+    n_columns : int, default=None
         Number of images per line; by default the figure is about square.
-    cmap : str, optional
+    cmap : str, default=None
+        Name of a matplotlib colour map; by default black is 1 for binary data, and white is the
+        largest value for others.
 
     Returns
     -------
     matplotlib.figure.Figure
+        The figure; ``figure.savefig(path)`` writes it.
 
     Examples
     --------

@@ -51,19 +51,22 @@ def plot_experts(
     ----------
     model : DynamicPartitionModel
         A fitted model.
-    image_shape : tuple of int, optional
+    image_shape : tuple of int, default=None
         (height, width) if rows are images; by default the model's. Otherwise a table of
         experts by variables is drawn.
-    experts : array-like of int, optional
+    experts : array-like of int, default=None
         Indices of the experts to draw, in this order; by default all.
-    feature_names : sequence of str, optional
+    feature_names : sequence of str, default=None
         Names of the variables of a table; by default those the model was fitted with.
-    cmap : str, optional
-        Colour map of the templates.
+    cmap : str, default=None
+        Name of a matplotlib colour map for the templates; by default black is 1 for binary data,
+        white is the largest value for images of numbers, and blue to red are distances from the
+        mean.
 
     Returns
     -------
     matplotlib.figure.Figure
+        The figure; ``figure.savefig(path)`` writes it.
 
     Examples
     --------
@@ -142,17 +145,19 @@ def plot_templates(
         A mapping draws one panel per entry, titled by its key.
     title : str, default="Templates"
         Title of the panel if `templates` is a single array.
-    image_shape : tuple of int, optional
+    image_shape : tuple of int, default=None
         (height, width) if rows are images.
-    feature_names : sequence of str, optional
+    feature_names : sequence of str, default=None
         Names of the variables of a table.
     limits : tuple of float or None, default=(0, 1)
         Values drawn white and black; None uses the range of each panel.
     cmap : str, default="gray_r"
+        Name of a matplotlib colour map.
 
     Returns
     -------
     matplotlib.figure.Figure
+        The figure; ``figure.savefig(path)`` writes it.
 
     Examples
     --------
@@ -187,18 +192,25 @@ def plot_training(
     limits: tuple[float, float] | None = (0.0, 1.0),
     cmap: str = "gray_r",
 ) -> Figure:
-    """Draw templates during training.
+    """Draw templates during training, one panel for each number of iterations.
 
     Parameters
     ----------
     snapshots : mapping of int to array-like of shape (n_experts, n_features)
         Templates by number of iterations; 0 is the start.
-    image_shape, feature_names, limits, cmap
-        As for :func:`plot_templates`.
+    image_shape : tuple of int, default=None
+        (height, width) if rows are images.
+    feature_names : sequence of str, default=None
+        Names of the variables of a table.
+    limits : tuple of float or None, default=(0, 1)
+        Values drawn white and black; None uses the range of each panel.
+    cmap : str, default="gray_r"
+        Name of a matplotlib colour map.
 
     Returns
     -------
     matplotlib.figure.Figure
+        The figure; ``figure.savefig(path)`` writes it.
 
     Examples
     --------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,9 @@ SECOND = "#b5483a"
 def plot_history(model: Any) -> Figure:
     """Draw the objective and the mean number of active experts over the iterations.
 
-    The joint objective is log P(x | h) + log P(h) in nats per row. The penalised objective, which
-    chooses among restarts, is drawn, too, if the model has it.
+    The objective is the mean number of bits of a row, -log2 P(x | h) - log2 P(h): fewer is better.
+    The penalised objective, which chooses among restarts and leaves out the codes, is drawn, too,
+    if the model has it.
 
     Parameters
     ----------
@@ -30,6 +32,7 @@ def plot_history(model: Any) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
+        The figure; ``figure.savefig(path)`` writes it.
 
     Examples
     --------
@@ -46,16 +49,17 @@ def plot_history(model: Any) -> Figure:
     figure = new_figure(8.0 if len(records) else 4.2, 2.7)
     grid = figure.subplots(1, 2 if len(records) else 1, squeeze=False)[0]
     left = grid[0]
-    heading(left, "Objective, nats per row")
-    left.plot(iterations, model.objective_history_, color=LINE, label="joint, log P(x, h)")
+    heading(left, "Bits per row: fewer is better")
+    bits = -np.asarray(model.objective_history_) / math.log(2)
+    left.plot(iterations, bits, color=LINE, label="values and code")
     if len(records):
-        penalised = [record.penalised for record in records]
-        left.plot(iterations, penalised, color=SECOND, label="penalised, log P(x | h)")
+        penalised = [-record.penalised / math.log(2) for record in records]
+        left.plot(iterations, penalised, color=SECOND, label="values, penalised")
         heading(grid[1], "Active experts per row")
         active = [record.mean_active for record in records]
         grid[1].plot(iterations, active, color=LINE)
         grid[1].set_ylim(0, 1.05 * max(active))
-    left.legend(frameon=False, fontsize=SMALL, loc="lower right")
+    left.legend(frameon=False, fontsize=SMALL, loc="upper right")
     for axes in grid:
         _curve_axes(axes)
     return figure

@@ -53,17 +53,21 @@ def plot_decomposition(
     model : DynamicPartitionModel
         A fitted model.
     X : array-like of shape (n_rows, n_features)
-    image_shape : tuple of int, optional
+        Rows to draw, with the columns of the training data.
+    image_shape : tuple of int, default=None
         (height, width) if rows are images; by default the model's.
-    n_blocks : int, optional
+    n_blocks : int, default=None
         Number of blocks of rows drawn side by side.
     max_parts : int, default=12
         Maximum number of experts per row, in the order of activation.
-    cmap : str, optional
+    cmap : str, default=None
+        Name of a matplotlib colour map; by default black is 1 for binary data, and white is the
+        largest value for others.
 
     Returns
     -------
     matplotlib.figure.Figure
+        The figure; ``figure.savefig(path)`` writes it.
 
     Examples
     --------
@@ -138,20 +142,22 @@ def plot_supports(
         A fitted model.
     X : array-like of shape (n_rows, n_features)
         Rows whose codes are used; of many rows the first 2,000.
-    experts : array-like of int, optional
+    experts : array-like of int, default=None
         Indices of experts; by default those in use whose supports change most.
     n_experts : int, default=5
         Number of experts if none are given.
     n_codes : int, default=10
         Codes per expert, chosen to differ in the expert's support.
-    image_shape : tuple of int, optional
+    image_shape : tuple of int, default=None
         (height, width) if rows are images; by default the model's.
-    cmap : str, optional
-        Colour map of the other experts' opinions.
+    cmap : str, default=None
+        Name of a matplotlib colour map for the opinions of the other experts; by default black is 1
+        for binary data, and white is the largest value for others.
 
     Returns
     -------
     matplotlib.figure.Figure
+        The figure; ``figure.savefig(path)`` writes it.
 
     Examples
     --------
@@ -255,16 +261,19 @@ def plot_partition(
     model : DynamicPartitionModel
         A fitted model.
     X : array-like of shape (n_rows, n_features)
-    image_shape : tuple of int, optional
+        Rows to draw, with the columns of the training data.
+    image_shape : tuple of int, default=None
         (height, width) if rows are images; by default the model's.
-    n_columns : int, optional
-        Number of rows drawn side by side.
-    cmap : str, optional
-        Colour map of the data.
+    n_columns : int, default=None
+        Number of images per line; by default the figure is about square. Not used for tables.
+    cmap : str, default=None
+        Name of a matplotlib colour map; by default black is 1 for binary data, and white is the
+        largest value for others.
 
     Returns
     -------
     matplotlib.figure.Figure
+        The figure; ``figure.savefig(path)`` writes it.
 
     Examples
     --------

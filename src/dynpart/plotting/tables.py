@@ -175,7 +175,35 @@ class Grid:
 
 
 def table_partition(model: Any, X: ArrayLike, labels: Sequence[str] | None = None) -> Figure:
-    """Rows of a table, each value in the colour of the expert that explains it."""
+    """Draw rows of a table, each value in the colour of the expert that explains it.
+
+    A frame marks a value that differs from the expert's prediction.
+
+    Parameters
+    ----------
+    model : DynamicPartitionModel
+        A fitted model.
+    X : array-like of shape (n_rows, n_features)
+        Rows to draw, with the columns of the training data.
+    labels : sequence of str, default=None
+        Names of the rows; by default the index of a data frame.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure; ``figure.savefig(path)`` writes it.
+
+    Examples
+    --------
+    >>> from dynpart import DynamicPartitionModel
+    >>> from dynpart.datasets import make_pairs
+    >>> from dynpart.plotting import table_partition
+    >>> X = make_pairs(3)
+    >>> model = DynamicPartitionModel(n_experts=6, random_state=0).fit(X)
+    >>> figure = table_partition(model, X[:2], labels=["none", "last"])
+    >>> [text.get_text() for text in figure.axes[0].get_yticklabels()]
+    ['none', 'last']
+    """
     grid = Grid(model, X, labels)
     for n, label in enumerate(grid.labels):
         grid.add_data(n, label, owned=True)
@@ -277,7 +305,8 @@ def plot_codes(
     model : DynamicPartitionModel
         A fitted model.
     X : array-like of shape (n_rows, n_features)
-    labels : sequence of str, optional
+        Rows to draw, with the columns of the training data.
+    labels : sequence of str, default=None
         Names of the rows; by default the index of a data frame.
     max_rows : int, default=120
         Maximum number of rows; of more rows, evenly spaced ones are drawn.
@@ -285,6 +314,7 @@ def plot_codes(
     Returns
     -------
     matplotlib.figure.Figure
+        The figure; ``figure.savefig(path)`` writes it.
 
     Examples
     --------
@@ -323,15 +353,17 @@ def plot_experts_by(model: Any, X: ArrayLike, by: Sequence[Any], *, name: str = 
     model : DynamicPartitionModel
         A fitted model.
     X : array-like of shape (n_rows, n_features)
+        Rows with the columns of the training data.
     by : sequence of length n_rows
         Numbers are drawn as box plots over the rows in which an expert is active. Other values are
         classes, drawn as bars: the share of an expert's rows, with a line at the share of all rows.
-    name : str, optional
-        Name of that column.
+    name : str, default=""
+        Name of that column, for the title.
 
     Returns
     -------
     matplotlib.figure.Figure
+        The figure; ``figure.savefig(path)`` writes it.
 
     Examples
     --------

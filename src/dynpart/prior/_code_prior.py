@@ -131,7 +131,7 @@ class CodePrior:
     # ---------------------------------------------------------------- scores
 
     def knowing(self, constant: Any, single: Any, pair: Any) -> CodePrior:
-        """The same prior, with its `coefficients` computed already."""
+        """The same prior with known `coefficients`: `constant`, `single` and `pair`."""
         found = CodePrior(self.log_weight, self.parent, self.log_table)
         vars(found)["coefficients"] = constant, single, pair
         return found
@@ -206,6 +206,7 @@ class CodePrior:
         Returns
         -------
         ndarray of shape (n_rows, n_types)
+            In nats.
         """
         constant, single, _ = self.coefficients
         child, parent, added = self.edges
@@ -264,12 +265,12 @@ class CodePrior:
         return namespace(H).concatenate(blocks) if blocks else self.log_weight[:0]
 
     def type_probabilities(self, H: Any) -> Array:
-        """P(c | h): probability of each type given the code; shape (n_rows, n_types)."""
+        """P(c | h): probability of each type given the codes `H`; shape (n_rows, n_types)."""
         xp, joint = namespace(self.log_table), self.log_joint(H)
         return xp.exp(joint - log_sum_exp(joint)[:, None])
 
     def types(self, H: Any) -> NDArray[np.intp]:
-        """The most probable type of each code, the lower index in case of a tie; (n_rows,)."""
+        """The most probable type of each code in `H`, the lower index in a tie; (n_rows,)."""
         return self.log_joint(H).argmax(axis=1)
 
     # ---------------------------------------------------------------- along the trees
@@ -339,12 +340,16 @@ class CodePrior:
         Parameters
         ----------
         n_samples : int
+            Number of codes.
         rng : RandomState or Generator
+            Generator of the random numbers.
 
         Returns
         -------
         H : ndarray of shape (n_samples, n_experts), bool
+            The codes.
         types : ndarray of shape (n_samples,)
+            Index of the type of each code.
         """
         ends = np.cumsum(np.exp(self.log_weight))
         types = np.searchsorted(ends, ends[-1] * rng.uniform(size=n_samples), side="right")

@@ -41,7 +41,7 @@ def reproduce(
         "order" for proposals of the paper's discussion.
     out : path-like
         Folder for models, measurements and figures; created if needed.
-    report : path-like, optional
+    report : path-like, default=None
         The Markdown file to write; by default ``reproduction.md`` in `out`.
     seed : int, default=0
     engine : str, default="auto"

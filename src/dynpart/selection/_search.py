@@ -44,7 +44,7 @@ def select_size(
     encoding : Encoding
         How rows will be encoded.
     seed : int
-    report : callable, optional
+    report : callable, default=None
         Called with a text about each size that was tried.
 
     Returns

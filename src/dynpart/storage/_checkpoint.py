@@ -84,6 +84,7 @@ def load_checkpoint(path: str | os.PathLike[str], *, task: str = "") -> Checkpoi
     Returns
     -------
     Checkpoint
+        Arrays and numbers to continue from.
 
     Raises
     ------

@@ -43,11 +43,11 @@ FORMAT = 2
 def save(model: BaseEstimator, path: str | os.PathLike[str], *, overwrite: bool = True) -> None:
     """Write a fitted model to a file.
 
-    A model that learns from a stream is stored with its state, so that :meth:`partial_fit`
-    continues as in memory. Parameters that are objects (your own plan, a random generator) are
-    stored as text only: the loaded model encodes as before, and uses their defaults in a new fit.
-    Equal models give equal bytes. To read a file of more than 4 GiB, use
-    ``load(path, max_bytes=...)``.
+    A model that learns from a stream is stored with its state, so that
+    :meth:`~dynpart.DynamicPartitionModel.partial_fit` continues as in memory. Parameters that are
+    objects (your own plan, a random generator) are stored as text only: the loaded model encodes as
+    before, and uses their defaults in a new fit. Equal models give equal bytes. To read a file of
+    more than 4 GiB, use ``load(path, max_bytes=...)``.
 
     Parameters
     ----------

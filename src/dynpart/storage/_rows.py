@@ -25,7 +25,7 @@ def digest_rows(rows: Any, engine: Any = None) -> str:
         The data in the form of an engine. Rows in memory are read once, in pieces. Blocks are read
         once more; the hash includes their boundaries, because these affect rounding. Chunks of a
         Dask array are hashed on their workers.
-    engine : Engine, optional
+    engine : Engine, default=None
         The engine of a Dask array, which has the cluster.
 
     Returns

@@ -60,12 +60,12 @@ class Averages:
     sums: ResponsibilitySums
 
     def memory(self, n_rows: float, size: float) -> Memory:
-        """A step of this size from these averages towards those of a batch of `n_rows` rows."""
+        """A step of a `size` from these averages towards those of a batch of `n_rows` rows."""
         worth = (1 - size) * self.n_rows + n_rows
         return Memory(kept=1 - size, own=size / n_rows, worth=worth)
 
     def moved(self, sums: ResponsibilitySums, codes: CodeSummary, memory: Memory) -> Averages:
-        """The averages after a batch with these codes, given those of responsibilities."""
+        """The averages after a batch with `codes` and responsibility `sums`, by a step `memory`."""
         usage = memory.kept * self.usage + memory.own * as_float64(codes.usage)
         return Averages(memory.worth, usage, sums)
 

@@ -52,9 +52,9 @@ def accumulate(
         The experts to encode with, or to continue from.
     rule : PursuitRule
         How rows are encoded: limits on active experts, costs, refinement.
-    sample_weight : ndarray of shape (n_rows,), optional
+    sample_weight : ndarray of shape (n_rows,), default=None
         How many rows each row stands for.
-    engine : Engine, optional
+    engine : Engine, default=None
         What processes the rows; by default the best one of this machine.
 
     Returns
@@ -106,6 +106,7 @@ def merge(parts: Iterable[Sums]) -> Sums:
     Returns
     -------
     Sums
+        The sums of all rows.
     """
     return tree_sum(parts)
 
@@ -132,9 +133,9 @@ def update(
         Sums over all rows, from :func:`accumulate` and :func:`merge`.
     moments : ColumnMoments
         Of the data as a whole, towards which opinions are shrunk.
-    plan : Plan, optional
+    plan : Plan, default=None
         Rule for the change of expertise, and epsilon; the default plan if None.
-    log2_bound : float, optional
+    log2_bound : float, default=None
         Levels of expertise stay within plus and minus this; by default within log2 of 8 times the
         number of experts.
     step : float, default=1.0
@@ -143,6 +144,7 @@ def update(
     Returns
     -------
     Experts
+        The experts after the update.
     """
     follow = cast(Plan, Annealed()) if plan is None else plan
     bound = np.log2(8 * experts.n_experts) if log2_bound is None else log2_bound
@@ -170,6 +172,7 @@ def step_of_batch(steps: list[Step], t: int) -> Step:
     Returns
     -------
     Step
+        The step of this batch.
     """
     n_search = sum(step.search for step in steps)
     size = (1 + max(0, t - n_search)) ** -DECAY
@@ -199,6 +202,7 @@ def begin(task: Task, plan: Plan, seed: int) -> Stream:
     Returns
     -------
     Stream
+        The state before the first batch, for :func:`advance`.
     """
     start = plan.start(task.family, task.moments, task.n_experts, np.random.default_rng(seed))
     nothing = Averages.none(start)
@@ -220,6 +224,7 @@ def resume(task: Task, experts: Experts, moments: ColumnMoments) -> Stream:
     Returns
     -------
     Stream
+        The state before the next batch, for :func:`advance`.
     """
     sums = accumulate(task.rows, experts, task.rule(), engine=task.engine)
     averages = Averages.behind(experts, sums.responsibility, sums.codes, moments.weight)
@@ -240,7 +245,8 @@ def advance(task: Task, plan: Plan, stream: Stream) -> Stream:
 
     Returns
     -------
-    stream : Stream
+    Stream
+        The state after this batch.
     """
     n_known, n_features = stream.leader.experts.log2_expertise.shape
     check_fitted_number(task.n_experts, n_known)

@@ -113,7 +113,7 @@ document.body.classList.toggle("tables", !isImage);
 if (!isImage) {
   byId("explore-title").textContent = "Rows";
   byId("samples").setAttribute("aria-label", "Rows");
-  for (const id of ["learning", "together", "explore", "by", "map", "experts", "overview"]) byId(id).parentNode.prepend(byId(id));
+  for (const id of ["learning", "together", "explore", "by", "map", "types", "experts", "overview"]) byId(id).parentNode.prepend(byId(id));
   for (const id of ["explore", "by", "map", "experts"]) {
     const link = document.querySelector(`nav a[href="#${id}"]`);
     link.parentNode.prepend(link);

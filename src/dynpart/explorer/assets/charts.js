@@ -89,7 +89,7 @@ function selectionChart() {
       svg("line", { x1: PAD.left, x2: WIDTH - PAD.right, y1: y(value), y2: y(value), class: "level" }),
       svg("text", { x: WIDTH - PAD.right, y: y(value) + offset, "text-anchor": "end", text: name }),
     );
-  level(columns, "independent columns");
+  level(columns, isImage ? "independent pixels" : "independent columns");
   if (mixture !== null) level(mixture, "mixture of as many", isBelow ? 11 : -4);
   drawing.append(svg("polyline", { points: sizes.map((size, i) => `${x(size).toFixed(1)},${y(bits[i]).toFixed(1)}`).join(" "), class: "curve c1" }));
   drawing.append(

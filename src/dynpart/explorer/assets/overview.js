@@ -11,14 +11,15 @@ function buildOverview() {
     }),
     baseline(),
   );
-  if (raw.types.length > 1) box.append(typesList());
+  if (raw.types.length > 1) buildTypes();
   if (raw.odd.length) {
     box.append(el("p", { class: "odd" }, "Explained worst: ", ...raw.odd.map((label, i) => rowLink(label, raw.oddRows[i]))));
   }
 }
 
 // Types of rows: experts that come together in many rows.
-function typesList() {
+function buildTypes() {
+  byId("types").hidden = false;
   const most = Math.max(...raw.types.map((kind) => kind.share));
   const rows = raw.types.slice(0, 8).map((kind) =>
     el(
@@ -26,18 +27,19 @@ function typesList() {
       {},
       el("span", { class: "number", text: percent(kind.share) }),
       meter(kind.share / most, null),
-      el("span", { class: "tags" }, ...(kind.experts.length ? kind.experts.flatMap((k, i) => typeExpert(k, kind.active[i])) : ["no expert in particular"])),
+      el("span", { class: "tags" }, ...(kind.experts.length ? kind.experts.map((k, i) => typeExpert(k, kind.active[i])) : ["no expert in particular"])),
     ),
   );
   const others = raw.types.slice(8);
   const share = others.reduce((sum, kind) => sum + kind.share, 0);
   const rest = others.length ? el("p", { class: "note", text: `${plural(others.length, "other type")} in ${percent(share)} of rows.` }) : "";
-  return el("div", { class: "types" }, el("h3", { text: "Types of rows, by the experts that come together in them" }), el("ul", { class: "bars" }, ...rows), rest);
+  byId("types-box").append(el("ul", { class: "bars" }, ...rows), rest);
 }
 
 // An expert of a type, with its share of these rows unless it is active in nearly all of them.
 function typeExpert(k, active) {
-  return active >= 0.9 ? [expertLink(k)] : [expertLink(k), el("span", { class: "note", text: `in ${percent(active)} of them` })];
+  const share = active >= 0.9 ? "" : el("span", { class: "note", text: `in ${percent(active)} of them` });
+  return el("span", { class: "member" }, expertLink(k), share);
 }
 
 // Bits a row takes with the model and without, as two bars.
