@@ -62,6 +62,34 @@ def test_kernels_iterate_as_matrices_do(edges, seed, n_experts, n_types):
         np.testing.assert_allclose(to_numpy(ours), to_numpy(theirs))
 
 
+@pytest.mark.parametrize("n_types", [2, 40])
+def test_programs_that_iterate_by_themselves_add_up_all_codes(n_types):
+    rng = np.random.default_rng(n_types)
+    dense, kernels = counted(*drawn_codes(rng, 700, 12))
+    assert len(dense.counts) > 150  # more than a program reads at a time
+    p = rng.uniform(0.05, 0.95, (n_types, 12))
+    prior = random_prior(rng, n_types, 12).mixture(np.full(n_types, -np.log(n_types)), p)
+    here = prior.like(dense.counts)
+    found = [some.em(here, 4, linked=False, edges=False) for some in (kernels, dense)]
+    assert_same(*found)
+    assert_same(here, prior.like(dense.counts))  # where they began is unchanged
+
+
+@examples(5)
+@given(seed=st.integers(0, 10**6), n_experts=st.integers(1, 9), n_types=st.integers(1, 6))
+def test_kernels_begin_the_same_types(seed, n_experts, n_types):
+    rng = np.random.default_rng(seed)
+    dense, kernels = counted(*drawn_codes(rng, 40, n_experts))
+    tree = random_prior(rng, n_types, n_experts)
+    plain = tree.mixture(tree.log_weight, rng.uniform(0.05, 0.95, (n_types, n_experts)))
+    here = plain.like(dense.counts)
+    n_codes = len(dense.counts)
+    n_more = int(rng.integers(1, min(n_types, n_codes) + 1))
+    drawn = torch.as_tensor(rng.choice(n_codes, n_more, replace=False), device=DEVICE)
+    own = dense.likeliest(here)[0]
+    assert_same(*(some.begun(here, own, drawn) for some in (kernels, dense)))
+
+
 def test_kernels_leave_out_types_without_rows():
     codes = np.repeat(np.eye(4, dtype=bool), 10, axis=0)
     dense, kernels = counted(codes, np.full(40, 0.2))
@@ -88,8 +116,9 @@ def test_kernels_choose_the_same_candidate(seed, n_experts, n_rows):
 
 def test_kernels_count_pairs_of_codes_with_many_experts():
     rng = np.random.default_rng(0)
-    codes = rng.random((12, 70)) < 0.7  # more experts than are paired at a time
-    dense, kernels = counted(codes, np.full(12, 3.0))
+    codes = rng.random((24, 70)) < 0.7  # more experts than are paired at a time
+    # Rows of different weights: no two edges gain the same.
+    dense, kernels = counted(codes, rng.uniform(1, 5, 24))
     prior = dense.independent()
     found = [some.em(prior, 1, linked=False, edges=True, price=0.5) for some in (kernels, dense)]
     assert_same(*found)

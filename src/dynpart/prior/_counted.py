@@ -130,6 +130,25 @@ class Counted(ABC):
     def _of_counts(self, counts: Any) -> Self:
         return replace(self, codes=self.codes[counts > 0], counts=counts[counts > 0])
 
+    def begun(self, prior: CodePrior, own: Any, drawn: Any) -> CodePrior:
+        """The prior and new types, each initialised at a code.
+
+        Parameters
+        ----------
+        prior : CodePrior
+            Without edges.
+        own : array of shape (n_codes,)
+            A type of each code: new types begin halfway between this type and the code.
+        drawn : array of shape (n_more,)
+            Indices of the codes.
+        """
+        xp = namespace(prior.log_weight)
+        p = xp.exp(prior.log_table[:, :, 0, 1])
+        begun = 0.5 * p[own[drawn]] + 0.5 * (0.05 + 0.9 * self.codes[drawn])
+        weight = xp.exp(prior.log_weight)
+        weight = xp.concatenate([weight, weight[own[drawn]]])
+        return CodePrior.mixture(xp.log(weight / weight.sum()), xp.concatenate([p, begun]))
+
     def em(
         self,
         prior: CodePrior,

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dynpart.arrays import is_remote, like, namespace, to_numpy
+from dynpart.arrays import is_remote, like, to_numpy
 from dynpart.prior._code_prior import CodePrior
 from dynpart.prior._counted import NEGLIGIBLE, Counted
 from dynpart.prior._dense import DenseCodes
@@ -172,13 +172,7 @@ def _with_more_types(
     prior: CodePrior, counted: Counted, n_more: int, rng: np.random.Generator
 ) -> _Candidate:
     """Add types, each initialised at a code that is rare within its most probable type."""
-    xp, (own, most) = namespace(prior.log_weight), counted.likeliest(prior)
+    own, most = counted.likeliest(prior)
     rarity = to_numpy(counted.counts * (prior.log_weight[own] - most + NEGLIGIBLE))
     drawn = rng.choice(len(rarity), n_more, replace=False, p=rarity / rarity.sum())
-    drawn = like(drawn, counted.codes)
-    p = xp.exp(prior.log_table[:, :, 0, 1])
-    begun = 0.5 * p[own[drawn]] + 0.5 * (0.05 + 0.9 * counted.codes[drawn])
-    weight = xp.exp(prior.log_weight)
-    weight = xp.concatenate([weight, weight[own[drawn]]])
-    log_weight = xp.log(weight / weight.sum())
-    return _Candidate(CodePrior.mixture(log_weight, xp.concatenate([p, begun])), False)
+    return _Candidate(counted.begun(prior, own, like(drawn, counted.codes)), False)

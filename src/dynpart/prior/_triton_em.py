@@ -1,4 +1,4 @@
-"""Kernels of EM over codes: three or four launches per iteration, without reading from the GPU.
+"""Kernels of EM over codes: without edges a single launch, with edges five per iteration.
 
 A code is the list of its active experts, as in compiled code on the host, and types are processed
 in parallel. Rows in which both experts of a pair are active are counted in integers, in units of a
@@ -10,14 +10,16 @@ small fraction of a row. Integer sums do not depend on the order, so runs are bi
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+from triton.backends.nvidia.compiler import CUDAOptions
 
 from dynpart.prior._code_prior import ROOT, CodePrior
 from dynpart.prior._counted import EDGE_PRICE, LEAST_SHARE, NEGLIGIBLE, SHRINKAGE, TINY, n_pairs
@@ -31,11 +33,25 @@ TILE = 256
 """Number of scores (codes x types) per program."""
 SLOTS = 32
 """Number of experts of a code whose pairs with another expert are counted together."""
+EM_TILE = 4096
+"""The same if a program iterates by itself, and sums (types x experts) that it adds at a time."""
+FEWEST_TYPES = 16
+"""Minimum number of types with their padding, which reduces the number of kernel variants."""
+FEWEST_CODES = 16
+"""Minimum number of codes of such a program."""
+TOGETHER = tl.constexpr(4)
+"""Codes that it reads at a time to add them up."""
+PARTS = tl.constexpr(8)
+"""Sums of programs that are read at a time."""
 INTEGER_BITS = 61
 """The total of all rows is less than two to this power in the integers that count pairs."""
 LEAST = tl.constexpr(LEAST_SHARE)
 LITTLE = tl.constexpr(NEGLIGIBLE)
 SHRUNK = tl.constexpr(SHRINKAGE)
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+"""Whether Triton interprets kernels, one program after the other."""
+CAN_WAIT = INTERPRETED or "launch_cooperative_grid" in CUDAOptions.__dataclass_fields__
+"""Whether programs can wait for each other: Triton 3.3 and later start them at the same time."""
 SMALLEST = tl.constexpr(TINY)
 
 
@@ -50,14 +66,13 @@ def list_kernel(codes, members, sizes, n_experts, LANES: tl.constexpr):
 
 
 @triton.jit
-def score_kernel(
-    members, sizes, codes, counts, constant, single, parent, pair, told, which,
-    n_codes, n_types, n_experts,
-    LINKED: tl.constexpr, MODE: tl.constexpr, CODES: tl.constexpr, TYPES: tl.constexpr,
+def scores_of(
+    members, sizes, codes, constant, single, parent, pair, i, live, n_types, n_experts,
+    LINKED: tl.constexpr, CODES: tl.constexpr, TYPES: tl.constexpr,
 ):  # fmt: skip
-    """Log w_c + log P_c(h) of codes in all types, and the result of the mode."""
-    i, c = tl.program_id(0) * CODES + tl.arange(0, CODES), tl.arange(0, TYPES)
-    live, known = i < n_codes, c < n_types
+    """Log w_c + log P_c(h) of codes i in all types, -inf for the padding of types."""
+    c = tl.arange(0, TYPES)
+    known = c < n_types
     score = tl.load(constant + c, mask=known, other=-float("inf"))[None, :]
     score += tl.zeros([CODES, TYPES], tl.float64)
     size = tl.load(sizes + i, mask=live, other=0)
@@ -71,21 +86,42 @@ def score_kernel(
             above = tl.load(parent + here, mask=inside, other=0)
             both = tl.load(codes + i[:, None] * (n_experts + 1) + above, mask=inside, other=0) > 0
             score += tl.load(pair + here, mask=both, other=0.0)
-    most = tl.max(score, axis=1)
-    if MODE == LIKELIEST:
-        tl.store(which + i, tl.argmax(score, axis=1).to(tl.int64), mask=live)
-        tl.store(told + i, most, mask=live)
+    return score
+
+
+@triton.jit
+def store_shares(score, counts, share, i, live, n_types, TYPES: tl.constexpr):
+    """Rows of codes i that belong to each type, from their scores."""
+    c = tl.arange(0, TYPES)
+    below = score - tl.max(score, axis=1)[:, None]
+    its = tl.where(below > LEAST, tl.exp(below), 0.0)
+    its *= (tl.load(counts + i, mask=live, other=0.0) / tl.sum(its, axis=1))[:, None]
+    place = i[:, None] * n_types + c[None, :]
+    tl.store(share + place, its, mask=live[:, None] & (c < n_types)[None, :])
+
+
+@triton.jit
+def score_kernel(
+    members, sizes, codes, counts, constant, single, parent, pair, told, which,
+    n_codes, n_types, n_experts,
+    LINKED: tl.constexpr, MODE: tl.constexpr, CODES: tl.constexpr, TYPES: tl.constexpr,
+):  # fmt: skip
+    """Scores of codes in all types, and the result of the mode."""
+    i = tl.program_id(0) * CODES + tl.arange(0, CODES)
+    live = i < n_codes
+    score = scores_of(
+        members, sizes, codes, constant, single, parent, pair, i, live, n_types, n_experts,
+        LINKED, CODES, TYPES,
+    )  # fmt: skip
+    if MODE == SHARES:
+        store_shares(score, counts, told, i, live, n_types, TYPES)
     else:
-        below = score - most[:, None]
-        share = tl.exp(below)
-        if MODE == SHARES:
-            share = tl.where(below > LEAST, share, 0.0)
-        total = tl.sum(share, axis=1)
-        if MODE == SHARES:
-            part = tl.load(counts + i, mask=live, other=0.0) / total
-            place = i[:, None] * n_types + c[None, :]
-            tl.store(told + place, share * part[:, None], mask=live[:, None] & known[None, :])
+        most = tl.max(score, axis=1)
+        if MODE == LIKELIEST:
+            tl.store(which + i, tl.argmax(score, axis=1).to(tl.int64), mask=live)
+            tl.store(told + i, most, mask=live)
         else:
+            total = tl.sum(tl.exp(score - most[:, None]), axis=1)
             tl.store(told + i, most + tl.log(total), mask=live)
 
 
@@ -116,36 +152,44 @@ def pairs_kernel(
 
 
 @triton.jit
-def rows_of_types(sums, n_types, n_experts, TYPES: tl.constexpr):
-    """Rows of all types, 0 if less than one; they are in the last column of the sums."""
-    c = tl.arange(0, TYPES)
-    rows = tl.load(sums + c * (n_experts + 1) + n_experts, mask=c < n_types, other=0.0)
+def unless_less_than_one(rows):
+    """Rows of types, 0 if less than one."""
     return tl.where(rows >= tl.minimum(tl.max(rows, axis=0), 1.0), rows, 0.0)
 
 
 @triton.jit
-def probabilities(sums, overall, c, rows, n_experts, LANES: tl.constexpr):
-    """Frequency of each expert in the rows of a type; `rows` is their number."""
-    k = tl.arange(0, LANES)
-    active = tl.load(sums + c * (n_experts + 1) + k, mask=k < n_experts, other=0.0)
-    active = tl.where(rows > 0, active, 0.0)
-    usual = tl.load(overall + k, mask=k < n_experts, other=0.5)
-    return (active + SHRUNK * usual) / (rows + SHRUNK), usual
+def rows_of_types(sums, n_types, n_experts, TYPES: tl.constexpr):
+    """Rows of all types, 0 if less than one; they are in the last column of the sums."""
+    c = tl.arange(0, TYPES)
+    rows = tl.load(sums + c * (n_experts + 1) + n_experts, mask=c < n_types, other=0.0)
+    return unless_less_than_one(rows)
 
 
 @triton.jit
-def mixture_kernel(
-    sums, overall, log_weight, constant, single, table, n_types, n_experts,
-    LANES: tl.constexpr, TYPES: tl.constexpr,
+def frequencies(active, overall, rows, n_experts, LANES: tl.constexpr):
+    """Frequency of each expert in a type with this many `rows`, and in all rows."""
+    k = tl.arange(0, LANES)
+    usual = tl.load(overall + k, mask=k < n_experts, other=0.5)
+    return (tl.where(rows > 0, active, 0.0) + SHRUNK * usual) / (rows + SHRUNK), usual
+
+
+@triton.jit
+def probabilities(sums, overall, c, rows, n_experts, LANES: tl.constexpr):
+    """The same from the sums of all types."""
+    k = tl.arange(0, LANES)
+    active = tl.load(sums + c * (n_experts + 1) + k, mask=k < n_experts, other=0.0)
+    return frequencies(active, overall, rows, n_experts, LANES)
+
+
+@triton.jit
+def store_type(
+    c, share, p, log_weight, constant, single, table, n_types, n_experts, LANES: tl.constexpr
 ):  # fmt: skip
-    """A type whose experts are active independently of each other."""
-    c, k = tl.program_id(0), tl.arange(0, LANES)
+    """A type with this share of rows, whose experts are active independently of each other."""
+    k = tl.arange(0, LANES)
     inside = k < n_experts
-    all_rows = rows_of_types(sums, n_types, n_experts, TYPES)
-    rows = tl.sum(tl.where(tl.arange(0, TYPES) == c, all_rows, 0.0), axis=0)
-    p, _ = probabilities(sums, overall, c, rows, n_experts, LANES)
     idle, busy = tl.log(1.0 - p), tl.log(p)
-    weight = tl.log(tl.maximum(rows / tl.sum(all_rows, axis=0), SMALLEST))
+    weight = tl.log(tl.maximum(share, SMALLEST))
     tl.store(log_weight + c, weight)
     tl.store(constant + c, weight + tl.sum(tl.where(inside, idle, 0.0), axis=0))
     tl.store(single + k * n_types + c, busy - idle, mask=inside)
@@ -153,6 +197,131 @@ def mixture_kernel(
     for above in tl.static_range(2):
         tl.store(entry + 2 * above, idle, mask=inside)
         tl.store(entry + 2 * above + 1, busy, mask=inside)
+
+
+@triton.jit
+def mixture_kernel(
+    sums, overall, log_weight, constant, single, table, n_types, n_experts,
+    LANES: tl.constexpr, TYPES: tl.constexpr,
+):  # fmt: skip
+    """A type whose experts are active independently of each other, from its sums."""
+    c = tl.program_id(0)
+    all_rows = rows_of_types(sums, n_types, n_experts, TYPES)
+    rows = tl.sum(tl.where(tl.arange(0, TYPES) == c, all_rows, 0.0), axis=0)
+    p, _ = probabilities(sums, overall, c, rows, n_experts, LANES)
+    store_type(
+        c, rows / tl.sum(all_rows, axis=0), p, log_weight, constant, single, table, n_types,
+        n_experts, LANES,
+    )  # fmt: skip
+
+
+@triton.jit
+def begin_kernel(
+    codes, own, drawn, old_log_weight, old_table, log_weight, constant, single, table,
+    n_old, n_types, n_experts,
+    LANES: tl.constexpr, TYPES: tl.constexpr,
+):  # fmt: skip
+    """A type of a prior, or a new one halfway between the type of a drawn code and the code."""
+    c, k, kinds = tl.program_id(0), tl.arange(0, LANES), tl.arange(0, TYPES)
+    # The type from which each one is made.
+    code = tl.load(drawn + kinds - n_old, mask=(kinds >= n_old) & (kinds < n_types), other=0)
+    of_code = tl.load(own + code).to(tl.int32)
+    source = tl.where(kinds < n_old, kinds, of_code)
+    weights = tl.exp(tl.load(old_log_weight + source, mask=kinds < n_types, other=-float("inf")))
+    mine = tl.sum(tl.where(kinds == c, source, 0), axis=0)
+    weight = tl.sum(tl.where(kinds == c, weights, 0.0), axis=0)
+    p = tl.exp(
+        tl.load(old_table + (mine * n_experts + k) * 4 + 1, mask=k < n_experts, other=-1.0)
+    )
+    if c >= n_old:
+        i = tl.sum(tl.where(kinds == c, code, 0), axis=0)
+        active = tl.load(codes + i * (n_experts + 1) + k, mask=k < n_experts, other=0)
+        p = 0.5 * p + 0.5 * (0.05 + 0.9 * active.to(tl.float64))
+    store_type(
+        c, weight / tl.sum(weights, axis=0), p, log_weight, constant, single, table, n_types,
+        n_experts, LANES,
+    )  # fmt: skip
+
+
+@triton.jit
+def wait_for_all(arrived, n_expected):
+    """Wait until the programs have arrived this often in total; they must all be running."""
+    tl.debug_barrier()
+    tl.atomic_add(arrived, 1)
+    while tl.atomic_add(arrived, 0) < n_expected:
+        pass
+    tl.debug_barrier()
+
+
+@triton.jit
+def mixture_em_kernel(
+    members, sizes, codes, counts, overall, log_weight, constant, single, table, share, parts,
+    parts_of_rows, arrived,
+    n_codes, n_each, n_types, n_experts, n_iter, n_programs,
+    CODES: tl.constexpr, TYPES: tl.constexpr, SOME: tl.constexpr, LANES: tl.constexpr,
+):  # fmt: skip
+    """Iterations of EM for types without edges.
+
+    A program divides the rows of its `n_each` codes among types and adds them up, SOME experts at a
+    time, into its place in `parts` and `parts_of_rows`. Once all have done so, each adds up the
+    parts of some types, in order, and stores these types.
+    """
+    program = tl.program_id(0)
+    first = program * n_each
+    last = tl.minimum(first + n_each, n_codes)
+    c, some, k = tl.arange(0, TYPES), tl.arange(0, CODES), tl.arange(0, LANES)
+    at_once = tl.arange(0, PARTS)
+    known = c < n_types
+    for iteration in range(n_iter):
+        rows = tl.zeros([TYPES], tl.float64)
+        for start in range(first, last, CODES):
+            live = start + some < last
+            score = scores_of(
+                members, sizes, codes, constant, single, single, single, start + some, live,
+                n_types, n_experts, False, CODES, TYPES,
+            )  # fmt: skip
+            store_shares(score, counts, share, start + some, live, n_types, TYPES)
+        tl.debug_barrier()
+        for start in range(first, last, CODES):
+            live = (start + some < last)[:, None] & known[None, :]
+            place = (start + some)[:, None] * n_types + c[None, :]
+            rows += tl.sum(tl.load(share + place, mask=live, other=0.0), axis=0)
+        tl.store(parts_of_rows + program * n_types + c, rows, mask=known)
+        for begin in range(0, n_experts, SOME):
+            lane = begin + tl.arange(0, SOME)
+            total = tl.zeros([TYPES, SOME], tl.float64)
+            for start in range(first, last, TOGETHER):
+                for u in tl.static_range(TOGETHER):
+                    i = start + u
+                    live = known & (i + 0 * c < last)
+                    its = tl.load(share + i * n_types + c, mask=live, other=0.0)
+                    live = (lane < n_experts) & (i + 0 * lane < last)
+                    active = tl.load(codes + i * (n_experts + 1) + lane, mask=live, other=0)
+                    total += its[:, None] * active.to(tl.float64)[None, :]
+            here = (program * n_types + c)[:, None] * n_experts + lane[None, :]
+            tl.store(parts + here, total, mask=known[:, None] & (lane < n_experts)[None, :])
+        wait_for_all(arrived, (2 * iteration + 1) * n_programs)
+        all_rows = tl.zeros([TYPES], tl.float64)
+        for start in range(0, n_programs, PARTS):
+            part = (start + at_once)[:, None]
+            here = part * n_types + c[None, :]
+            live = (part < n_programs) & known[None, :]
+            all_rows += tl.sum(tl.load(parts_of_rows + here, mask=live, other=0.0), axis=0)
+        all_rows = unless_less_than_one(all_rows)
+        for kind in range(program, n_types, n_programs):
+            active = tl.zeros([LANES], tl.float64)
+            for start in range(0, n_programs, PARTS):
+                part = (start + at_once)[:, None]
+                here = (part * n_types + kind) * n_experts + k[None, :]
+                live = (part < n_programs) & (k < n_experts)[None, :]
+                active += tl.sum(tl.load(parts + here, mask=live, other=0.0), axis=0)
+            its_rows = tl.sum(tl.where(c == kind, all_rows, 0.0), axis=0)
+            p, _ = frequencies(active, overall, its_rows, n_experts, LANES)
+            store_type(
+                kind, its_rows / tl.sum(all_rows, axis=0), p, log_weight, constant, single, table,
+                n_types, n_experts, LANES,
+            )  # fmt: skip
+        wait_for_all(arrived, (2 * iteration + 2) * n_programs)
 
 
 @triton.jit
@@ -302,6 +471,50 @@ class KernelCodes(DenseCodes):
         self._score(LIKELIEST, most, own, tables_of(prior, linked=False), linked=False)
         return own, most
 
+    def begun(self, prior: CodePrior, own: Any, drawn: Any) -> CodePrior:
+        """The prior and new types, each initialised at a drawn code."""
+        n_types, n_experts = prior.n_types + len(drawn), prior.n_experts
+        new, parts = self._new_types(n_types)
+        begin_kernel[(n_types,)](
+            self._bytes, own, drawn, prior.log_weight, prior.log_table, *parts,
+            prior.n_types, n_types, n_experts, LANES=power_of_two(n_experts),
+            TYPES=power_of_two(n_types), num_warps=n_warps(n_experts),
+        )  # fmt: skip
+        return new
+
+    def _new_types(self, n_types: int) -> tuple[CodePrior, tuple[Tensor, ...]]:
+        """A prior without edges whose numbers are still to be stored, and where.
+
+        They are log weights, coefficients of no and of single experts, and tables.
+        """
+        new, n_experts = self.counts.new_empty, self.codes.shape[1]
+        log_weight, constant, table = new(n_types), new(n_types), new((n_types, n_experts, 2, 2))
+        single = new((n_experts, n_types))
+        roots: Any = torch.full((n_types, n_experts), ROOT, device=single.device)
+        prior: Any = CodePrior(log_weight, roots, table)  # type: ignore[arg-type]
+        prior = prior.knowing(constant, single.T, torch.zeros_like(single.T))
+        return prior, (log_weight, constant, single, table)
+
+    def _mixture_em(self, prior: CodePrior, n_iter: int) -> CodePrior:
+        """EM without edges, in a single launch of programs that run at the same time."""
+        found, parts = self._new_types(prior.n_types)
+        for part, known in zip(parts[1:3], tables_of(prior, linked=False)[:2], strict=True):
+            part.copy_(known)
+        (n_codes, n_experts), n_types, new = self.codes.shape, prior.n_types, self.counts.new_empty
+        n_programs = min(n_programs_at_once(self.counts.device), -(-n_codes // FEWEST_CODES))
+        n_each = -(-n_codes // n_programs)
+        types, lanes = max(FEWEST_TYPES, power_of_two(n_types)), power_of_two(n_experts)
+        at_once = {} if INTERPRETED else {"launch_cooperative_grid": True}
+        mixture_em_kernel[(n_programs,)](
+            *self._lists, self._bytes, self.counts, self.frequencies, *parts,
+            new((n_codes, n_types)), new((n_programs, n_types, n_experts)),
+            new((n_programs, n_types)), new(1, dtype=torch.int32).zero_(),
+            n_codes, n_each, n_types, n_experts, n_iter, n_programs,
+            CODES=min(power_of_two(n_each), max(1, EM_TILE // types)), TYPES=types,
+            SOME=min(lanes, max(1, EM_TILE // types)), LANES=lanes, num_warps=8, **at_once,
+        )  # fmt: skip
+        return self.without_empty(found)
+
     def em(
         self,
         prior: CodePrior,
@@ -312,6 +525,8 @@ class KernelCodes(DenseCodes):
         price: float = EDGE_PRICE,
     ) -> CodePrior:
         """Run `n_iter` iterations of EM; types without rows are removed."""
+        if not linked and not edges and CAN_WAIT:
+            return self._mixture_em(prior, n_iter)
         tables = tables_of(prior, linked=linked)
         (n_codes, n_experts), n_types = self.codes.shape, prior.n_types
         new = self.counts.new_empty
@@ -338,12 +553,12 @@ class KernelCodes(DenseCodes):
                 forest_kernel[(n_types,)](
                     pairs, sums, self.frequencies, its_price, log_weight, constant, single, parent,
                     pair, tree, table, lifts, n_types, n_experts, width, 1 / self._scale,
-                    num_warps=max(1, min(8, lanes // 32)), **sizes,
+                    num_warps=n_warps(n_experts, 8), **sizes,
                 )  # fmt: skip
             else:
                 mixture_kernel[(n_types,)](
                     sums, self.frequencies, log_weight, constant, single, table, n_types,
-                    n_experts, num_warps=max(1, min(4, lanes // 32)), **sizes,
+                    n_experts, num_warps=n_warps(n_experts), **sizes,
                 )  # fmt: skip
             tables, linked = (constant, single, parent, pair), edges
         found = CodePrior(log_weight, tree, table)
@@ -354,6 +569,19 @@ class KernelCodes(DenseCodes):
 def power_of_two(n: int) -> int:
     """The smallest power of two that is at least n; Triton's function takes as long as a launch."""
     return 1 << (n - 1).bit_length()
+
+
+def n_warps(n_experts: int, most: int = 4) -> int:
+    """Number of warps of a program with all experts of a type."""
+    return max(1, min(most, power_of_two(n_experts) // 32))
+
+
+@lru_cache(maxsize=16)
+def n_programs_at_once(device: torch.device) -> int:
+    """Number of programs that certainly run at the same time; the interpreter runs one."""
+    if device.type != "cuda":
+        return 1
+    return torch.cuda.get_device_properties(device).multi_processor_count
 
 
 def tables_of(prior: CodePrior, *, linked: bool) -> tuple[Tensor, ...]:
