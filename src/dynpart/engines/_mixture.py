@@ -118,12 +118,13 @@ def mixture_scores(T: Array, observed: Array | None, experts: Experts) -> Array:
 def _scores(rows: Rows, experts: Experts, log_weight: Array) -> tuple[Array, Array | None, Array]:
     """Statistics, flags of observed values, and log P(x, expert) without b(x), of some rows."""
     T = as_float64(experts.family.statistics(rows.values))
-    if rows.complete:
-        return T, None, mixture_scores(T, None, experts) + log_weight
-    xp = namespace(T)
-    known = is_observed(T[0])
-    T, observed = xp.where(known, T, 0.0), as_float64(known)
-    return T, observed, mixture_scores(T, observed, experts) + log_weight
+    observed = None
+    if not rows.complete:
+        known = is_observed(T[0])
+        T, observed = namespace(T).where(known, T, 0.0), as_float64(known)
+    scores = mixture_scores(T, observed, experts)
+    scores += log_weight
+    return T, observed, scores
 
 
 def _log_sum(scores: Array) -> Array:
@@ -136,12 +137,21 @@ def _log_sum(scores: Array) -> Array:
 def _of_block(rows: Rows, experts: Experts, log_weight: Array, sharpness: float) -> MixtureSums:
     T, observed, scores = _scores(rows, experts, log_weight)
     xp, base = namespace(T), row_log_base(rows, experts.family)
-    told: Any = _log_sum(scores) + base
-    best: Any = xp.amax(scores, axis=1) + base
-    scores = sharpness * scores
-    share = xp.exp(scores - _log_sum(scores)[:, None])
-    if rows.weight is not None:
-        share, told, best = share * rows.weight[:, None], told * rows.weight, best * rows.weight
+    top = xp.amax(scores, axis=1)
+    # In place: on a GPU these take as long as the matrix products.
+    scores -= top[:, None]
+    share: Any = xp.exp(scores, out=scores)
+    total = share.sum(axis=1)
+    told: Any = top + xp.log(total) + base
+    best: Any = top + base
+    if sharpness != 1:
+        share **= sharpness
+        total = share.sum(axis=1)
+    if rows.weight is None:
+        share /= total[:, None]
+    else:
+        share *= (rows.weight / total)[:, None]
+        told, best = told * rows.weight, best * rows.weight
     usage = share.sum(axis=0)
     statistics = [share.T @ statistic for statistic in T]
     if observed is None:
