@@ -153,11 +153,11 @@ def mixed_costs(
     """
     lane, kinds, some = tl.arange(0, LANES), tl.arange(0, TYPES), tl.arange(0, TYPES_AT_ONCE)
     value = tl.load(values + kinds)
-    below = value - tl.max(value, axis=0)
+    below = (value - tl.max(value, axis=0)).to(tl.float32)
     weight = tl.where(below > -FAR, tl.exp(below), 0.0)
     if out >= 0:
         weight /= tl.load(odds + kinds * LANES + out, mask=kinds < n_types, other=1.0)
-    share = (weight / tl.sum(weight, axis=0)).to(tl.float32)
+    share = weight / tl.sum(weight, axis=0)
     counts = share > NEGLIGIBLE
     place = tl.cumsum(counts.to(tl.int32), axis=0) - 1
     n_near = tl.sum(counts.to(tl.int32), axis=0)

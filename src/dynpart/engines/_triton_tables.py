@@ -26,8 +26,8 @@ LANES = 128
 """Experts that a program works on, if there are as many."""
 TILE = 1024
 """Values (experts x variables) of a program that builds tables of any family."""
-FEW_TYPES, MANY_TYPES = 32, 128
-"""Numbers of types in blocks of kernels; few variants, because compiling one takes seconds."""
+FEW_TYPES = 32
+"""Minimum number of types in blocks of kernels, because compiling a variant takes seconds."""
 SMALLEST_ODDS = 1e-18
 """Far below the odds of any prior; single precision represents its products with bonds."""
 ALIGNED = 256
@@ -376,7 +376,7 @@ def _charges_under_prior(rule: PursuitRule, n_lanes: int, device: Any) -> LaneCh
     """The same under the prior of the rule, computed on the host."""
     charges, n_experts = rule.charges, len(rule.cost)
     n_types = charges.n_types
-    n_padded = FEW_TYPES if n_types <= FEW_TYPES else max(MANY_TYPES, power_of_two(n_types))
+    n_padded = max(FEW_TYPES, power_of_two(n_types))
     constant, cost = np.full(n_padded, -np.inf), np.full((n_types, n_lanes), np.inf)
     bond = np.zeros((n_types, n_lanes))
     parent = np.full((n_types, n_lanes), n_experts, dtype=np.int32)
