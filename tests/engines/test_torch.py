@@ -101,6 +101,26 @@ def test_codes_under_a_prior_are_the_reference_ones(kernels, problem, n_swaps, d
 
 
 @both_ways
+@pytest.mark.parametrize("n_starts", [1, 2])
+@pytest.mark.parametrize("family", ["bernoulli", "gaussian"])
+def test_rows_of_a_type_begin_again_with_one_expert(monkeypatch, kernels, family, n_starts):
+    """In some rows the best code is found only from the best single expert."""
+    rng = np.random.default_rng(1)
+    experts = make_experts(rng, family, 8, 24)
+    rows = make_rows(rng, experts, 24)
+    chance = np.where(np.eye(8, dtype=bool), 0.99, 0.01)  # one expert is typical of each type
+    prior = CodePrior.mixture(np.full(8, -np.log(8)), chance)
+    rule = make_rule(8, max_active=4, n_swaps=100, n_starts=n_starts, prior=prior)
+    codes = as_numpy(pursue(engine_of(kernels), rows, experts, rule), rule)
+    exact = pursue(REFERENCE, rows, experts, rule)
+    assert_same_codes(codes, exact, in_order=False)
+    assert_likelihood_of_codes(rows, experts, codes)
+    monkeypatch.setattr(PursuitRule, "tries_experts_alone", False)
+    without = as_numpy(pursue(engine_of(kernels), rows, experts, rule), rule)
+    assert (codes.active(8) != without.active(8)).any() or n_starts > 1
+
+
+@both_ways
 @examples(EXAMPLES)
 @given(problems(max_experts=16, max_features=60), st.sampled_from([0, 1, 2, 100]), st.booleans())
 def test_refined_codes_are_the_reference_ones(kernels, problem, n_swaps, prune):

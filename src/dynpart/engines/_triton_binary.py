@@ -20,7 +20,6 @@ from torch import Tensor
 
 from dynpart.engines._contract import MARGIN, Experts, PursuitRule
 from dynpart.engines._torch_codes import best_start
-from dynpart.engines._triton_charges import find_values, judged, mark_active
 from dynpart.engines._triton_codes import rows_by_expert
 from dynpart.engines._triton_lists import (
     can_list,
@@ -29,7 +28,7 @@ from dynpart.engines._triton_lists import (
     n_lanes_read,
     noted,
 )
-from dynpart.engines._triton_refine import Scratch, refine
+from dynpart.engines._triton_refine import Scratch, best_alone, refine
 from dynpart.engines._triton_tables import (
     BinaryTables,
     lane_charges,
@@ -318,6 +317,8 @@ def smoothed_kernel(
 def pursue_hard(x: Tensor, tables: BinaryTables, rule: PursuitRule) -> tuple[Tensor, Tensor]:
     """Pursuit of binary rows under the hard rule: greedy, then refined, from each start.
 
+    If rows have types, refined codes are compared with the best single expert, too.
+
     Parameters
     ----------
     x : Tensor of shape (n_rows, n_features), uint8
@@ -359,10 +360,21 @@ def pursue_hard(x: Tensor, tables: BinaryTables, rule: PursuitRule) -> tuple[Ten
         n_refiners = _warps_at_once(device) * REFINERS_PER_CORE // PROGRAMS_PER_CORE // refine_warps
         n_refiners = min(n_rows, max(1, n_refiners))
         memory = Scratch.of(n_refiners, n_features, rule.max_active, charges)
+    alone: tuple[Tensor, Tensor] | None = None
+
+    def refine_codes(order: Tensor, log_likelihood: Tensor, **begun: Any) -> None:
+        refine(
+            x, gains, charges, model, tops, memory, order, log_likelihood, rule,
+            formula=False, gaussian=False, chunk=REFINE_CHUNK * refine_warps,
+            n_warps=refine_warps, n_registers=REFINE_REGISTERS, **begun,
+        )  # fmt: skip
 
     def pursue_from(place: int) -> tuple[Tensor, Tensor]:
+        nonlocal alone
         order, log_likelihood = _empty_codes(n_rows, rule, device)
         _fill_gains(gains, x, tables, x, x, 0)
+        if rule.tries_experts_alone and alone is None:
+            alone = best_alone(gains, charges)
         rows = max(1, 2048 // n_lanes)
         first_kernel[(n_blocks(n_rows, rows),)](
             gains, cost, order, n_rows, rule.max_active, place, ROWS=rows, LANES=n_lanes
@@ -375,60 +387,13 @@ def pursue_hard(x: Tensor, tables: BinaryTables, rule: PursuitRule) -> tuple[Ten
         )  # fmt: skip
         if rule.n_swaps:
             gains.copy_(torch.where(cost < torch.inf, gains + cost, -torch.inf))
-            refine(
-                x, gains, charges, model, tops, memory, order, log_likelihood, rule,
-                formula=False, gaussian=False, chunk=REFINE_CHUNK * refine_warps,
-                n_warps=refine_warps, n_registers=REFINE_REGISTERS,
-            )  # fmt: skip
+            refine_codes(order, log_likelihood)
         return order, log_likelihood
 
-    return best_start(pursue_from, rule)
-
-
-def alone_is_worth_more(
-    x: Tensor, tables: BinaryTables, order: Tensor, log_likelihood: Tensor, rule: PursuitRule
-) -> Tensor:
-    """Whether a single expert is better than the code of a row, under the prior of a rule.
-
-    Parameters are those of :func:`pursue_hard` and its results.
-    """
-    n_rows, n_lanes, device = len(x), tables.n_lanes, x.device
-    charges = lane_charges(rule, n_lanes, device)
-    scores = torch.empty((n_rows, n_lanes), dtype=torch.float64, device=device)
-    _fill_gains(scores, x, tables, x, x, 0)
-    worth, n_types = torch.empty_like(log_likelihood), len(charges.constant)
-    n_programs = min(n_rows, _warps_at_once(device))
-    flags = torch.empty((n_programs, n_lanes), dtype=torch.int8, device=device)
-    values = torch.empty((n_programs, n_types), dtype=torch.float64, device=device)
-    worth_kernel[(n_programs,)](
-        order, log_likelihood, charges.constant, charges.cost_by_expert, charges.parent_by_expert,
-        charges.bond_by_expert, flags, values, worth, n_rows, n_programs, int(rule.max_active),
-        SLOTS=power_of_two(rule.max_active), TYPES=n_types, LANES=n_lanes, num_warps=1,
-    )  # fmt: skip
-    return (scores + charges.alone).amax(dim=1) > worth + MARGIN
-
-
-@triton.jit
-def worth_kernel(
-    order, log_likelihood, constant, cost_by_expert, parent_by_expert, bond_by_expert, flags,
-    values, worth, n_rows, n_programs, max_active,
-    SLOTS: tl.constexpr, TYPES: tl.constexpr, LANES: tl.constexpr,
-):  # fmt: skip
-    """Log-likelihoods of codes minus their charges."""
-    program, slots = tl.program_id(0), tl.arange(0, SLOTS)
-    flags += program * LANES
-    values += program * TYPES
-    for row in range(program, n_rows, n_programs):
-        codes = order + row * max_active
-        code = tl.load(codes + slots, mask=slots < max_active, other=-1)
-        n_active = tl.sum((code >= 0).to(tl.int32), axis=0)
-        mark_active(codes, n_active, flags, SLOTS, LANES)
-        find_values(
-            codes, n_active, flags, values, constant, cost_by_expert, parent_by_expert,
-            bond_by_expert, True, TYPES,
-        )  # fmt: skip
-        charged, _, _, _ = judged(values, TYPES)
-        tl.store(worth + row, tl.load(log_likelihood + row) + charged)
+    order, log_likelihood = best_start(pursue_from, rule)
+    if alone is not None:
+        refine_codes(order, log_likelihood, alone=alone)
+    return order, log_likelihood
 
 
 def _fill_gains(

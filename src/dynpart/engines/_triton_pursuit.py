@@ -22,7 +22,7 @@ from dynpart.engines._contract import MARGIN, PursuitRule
 from dynpart.engines._triton_codes import CHUNK as LISTED
 from dynpart.engines._triton_codes import list_kernel
 from dynpart.engines._triton_lists import can_list
-from dynpart.engines._triton_refine import Scratch, refine
+from dynpart.engines._triton_refine import Scratch, best_alone, refine
 from dynpart.engines._triton_tables import (
     LANES,
     Tables,
@@ -433,7 +433,13 @@ class KernelScore:
         return listable and n_lanes == power_of_two(n_lanes)
 
     def refined(
-        self, x: Tensor, order: Tensor, log_likelihood: Tensor, rule: PursuitRule
+        self,
+        x: Tensor,
+        order: Tensor,
+        log_likelihood: Tensor,
+        rule: PursuitRule,
+        *,
+        again: bool = False,
     ) -> tuple[Tensor, Tensor]:
         """Codes that no single change improves, begun with greedy ones.
 
@@ -444,6 +450,9 @@ class KernelScore:
         order : Tensor of shape (n_rows, n_slots), int32
         log_likelihood : Tensor of shape (n_rows,)
         rule : PursuitRule
+        again : bool
+            Whether the codes are refined already, and are begun again with the best single expert
+            if it is worth more.
 
         Returns
         -------
@@ -453,10 +462,16 @@ class KernelScore:
         tables, device = self.tables, x.device
         (n_rows, n_experts), n_features, n_lanes = self.shape, self.n_features, tables.n_lanes
         charges = lane_charges(rule, n_lanes, device)
-        self.compose(order)
-        gains = self._gains_of_lanes()
-        active = torch.where(order < 0, order[:, :1], order).long()
-        gains.scatter_(1, active, -torch.inf)
+        alone = None
+        if again:
+            self._n_known = 0
+            gains = self._gains_of_lanes()
+            alone = best_alone(gains, charges)
+        else:
+            self.compose(order)
+            gains = self._gains_of_lanes()
+            active = torch.where(order < 0, order[:, :1], order).long()
+            gains.scatter_(1, active, -torch.inf)
         pad = (0, rule.max_active - order.shape[1])
         order = torch.nn.functional.pad(order, pad, value=-1).contiguous()
         log_likelihood = log_likelihood.clone()
@@ -477,6 +492,7 @@ class KernelScore:
         refine(
             x, gains, charges, model, tops, memory, order, log_likelihood, rule,
             formula=True, gaussian=tables.gaussian, chunk=REFINE_CHUNK, n_warps=REFINE_WARPS,
+            alone=alone,
         )  # fmt: skip
         return order, log_likelihood
 

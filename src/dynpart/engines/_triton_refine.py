@@ -153,8 +153,11 @@ def refine(
     chunk: int,
     n_warps: int,
     n_registers: int | None = None,
+    alone: tuple[Tensor, Tensor] | None = None,
 ) -> None:
     """Replace greedy codes and their log-likelihoods by refined ones.
+
+    Codes that are refined already are begun again with a single expert, if it is worth more.
 
     Parameters
     ----------
@@ -177,15 +180,19 @@ def refine(
         Variables that a program processes together, and its warps.
     n_registers : int, default=None
         Maximum number of registers per thread.
+    alone : tuple of Tensor, optional
+        The objective of the best single expert of each row, float64, and its index, int32. If
+        given, codes are refined already, and `gains` is not read.
     """
     (n_rows, n_features), n_lanes = x.shape, gains.shape[1]
     n_experts, n_programs = len(tables[1]), min(n_rows, len(memory.owners))
     next_row = torch.zeros(1, dtype=torch.int32, device=x.device)
+    singles = (log_likelihood, order) if alone is None else alone
     refine_kernel[(n_programs,)](
-        x, gains, *charges[:-1], *tables, tops, *memory.parts, order, log_likelihood, next_row,
-        memory.odds.shape[1], n_rows, n_features, n_experts, n_lanes_read(n_experts),
-        memory.owners.shape[1], int(rule.n_swaps), int(rule.min_active), int(rule.max_active),
-        MARGIN,
+        x, gains, *charges[:-1], *tables, tops, *memory.parts, order, log_likelihood, *singles,
+        next_row, int(alone is not None), memory.odds.shape[1], n_rows, n_features, n_experts,
+        n_lanes_read(n_experts), memory.owners.shape[1], int(rule.n_swaps), int(rule.min_active),
+        int(rule.max_active), MARGIN,
         FORMULA=formula, GAUSSIAN=gaussian, CHUNK=chunk, LANES=n_lanes,
         BLOCK=READ_AT_ONCE * n_warps, SLOTS=memory.kept.shape[1],
         JOINT=rule.prior is not None, TYPES=memory.near.shape[1], num_warps=n_warps,
@@ -193,13 +200,22 @@ def refine(
     )  # fmt: skip
 
 
-@triton.jit
+def best_alone(gains: Tensor, charges: LaneCharges) -> tuple[Tensor, Tensor]:
+    """The objective of the best single expert of each row, and its index, for `refine`.
+
+    `gains` are the log-likelihoods of all experts alone.
+    """
+    worth, expert = (gains + charges.alone).max(dim=1)
+    return worth, expert.int()
+
+
+@triton.jit(do_not_specialize=["again"])
 def refine_kernel(
     x, gains, constant, cost, parent, bond, cost_by_expert, parent_by_expert, bond_by_expert, least,
     odds_alone, starts, neighbours, joined, parted, density, ranks, agreed, by_variable,
     ranks_by_variable, tops, owners, heirs, listed, entries, numbers, vectors, values, kept, flags,
-    odds, near, shares, order, log_likelihood, next_row,
-    n_types, n_rows, n_features, n_experts, n_read, size, n_swaps, min_active, max_active, margin,
+    odds, near, shares, order, log_likelihood, worth_alone, expert_alone, next_row, again, n_types,
+    n_rows, n_features, n_experts, n_read, size, n_swaps, min_active, max_active, margin,
     FORMULA: tl.constexpr, GAUSSIAN: tl.constexpr, CHUNK: tl.constexpr, LANES: tl.constexpr,
     BLOCK: tl.constexpr, SLOTS: tl.constexpr, JOINT: tl.constexpr, TYPES: tl.constexpr,
     VARIABLE_BITS: tl.constexpr, RANK_BITS: tl.constexpr,
@@ -224,6 +240,9 @@ def refine_kernel(
     expert is active, they are those of the most probable type of the greedy code. A code that has
     settled settles again under the second most probable type, and then under all types, if that
     type is nearly as probable as the best.
+
+    A code that is refined `again` has settled; a single expert that is worth more settles instead,
+    unless the code that this leads to is not better.
     """
     program = tl.program_id(0)
     lane, slots = tl.arange(0, LANES), tl.arange(0, SLOTS)
@@ -256,10 +275,11 @@ def refine_kernel(
             codes, n_active, flags, values, constant, cost_by_expert, parent_by_expert,
             bond_by_expert, JOINT, TYPES,
         )  # fmt: skip
-        find_holders(
-            mine, codes, n_active, nobody, ranks, agreed, owners, heirs, n_features, n_experts,
-            FORMULA, CHUNK,
-        )  # fmt: skip
+        if again == 0:
+            find_holders(
+                mine, codes, n_active, nobody, ranks, agreed, owners, heirs, n_features, n_experts,
+                FORMULA, CHUNK,
+            )  # fmt: skip
         total = tl.load(log_likelihood + row)
         plus = 0 * total + 1
         charged, kind, second, gap = judged(values, TYPES)
@@ -270,12 +290,49 @@ def refine_kernel(
         guide = -1
         action = 0 + BACKGROUND_JOINS
         search = 0 + SETTLES
-        falls_back = 0
+        falls_back = again
+        replaced = 0
         begins = 1
         seat = 0
         n_unchanged = 0
         n_left = (n_active + 2) // 3
+        if again > 0:
+            action = 0 + STOP
+            if tl.load(worth_alone + row) > settled_worth + margin:
+                tl.debug_barrier()
+                tl.store(codes + slots, slots * 0 - 1, mask=slots < max_active)
+                tl.debug_barrier()
+                tl.store(codes, tl.load(expert_alone + row))
+                n_active = 0 * n_active + 1
+                n_left = 0 * n_left + n_swaps - 1
+                replaced = 1
+                kind = 0 * kind + ALL_TYPES
+                action = 0 + CHECK
+                search = 0 + FREELY_AGAIN
         while action != STOP:
+            if replaced > 0:
+                tl.debug_barrier()
+                mark_active(codes, n_active, flags, SLOTS, LANES)
+                find_values(
+                    codes, n_active, flags, values, constant, cost_by_expert, parent_by_expert,
+                    bond_by_expert, JOINT, TYPES,
+                )  # fmt: skip
+                find_holders(
+                    mine, codes, n_active, nobody, ranks, agreed, owners, heirs, n_features,
+                    n_experts, FORMULA, CHUNK,
+                )  # fmt: skip
+                active = tl.load(flags + lane) > 0
+                tl.store(gain + lane, tl.where(active, -float("inf"), 0.0).to(tl.float64))
+                n_listed = enter_all(
+                    mine, owners, entries, numbers, size, density, n_features, n_experts, FORMULA,
+                    GAUSSIAN, CHUNK, VARIABLE_BITS, RANK_BITS,
+                )  # fmt: skip
+                change_gains(
+                    gain, gain, -plus, mine, entries, numbers, size, n_listed, by_variable,
+                    ranks_by_variable, n_features, n_read, FORMULA, GAUSSIAN, LANES, BLOCK,
+                    VARIABLE_BITS, RANK_BITS,
+                )  # fmt: skip
+                replaced = 0
             if begins > 0:
                 if kind >= 0:
                     costs_in_type(
@@ -466,29 +523,10 @@ def refine_kernel(
                 if (falls_back == 0) & (found < greedy_worth - margin):
                     falls_back = 1
                     begins = 1
+                    replaced = 1
                     tl.debug_barrier()
                     tl.store(codes + slots, tl.load(kept + slots), mask=slots < max_active)
                     n_active = n_greedy
-                    mark_active(codes, n_active, flags, SLOTS, LANES)
-                    find_values(
-                        codes, n_active, flags, values, constant, cost_by_expert, parent_by_expert,
-                        bond_by_expert, JOINT, TYPES,
-                    )  # fmt: skip
-                    find_holders(
-                        mine, codes, n_active, nobody, ranks, agreed, owners, heirs, n_features,
-                        n_experts, FORMULA, CHUNK,
-                    )  # fmt: skip
-                    active = tl.load(flags + lane) > 0
-                    tl.store(gain + lane, tl.where(active, -float("inf"), 0.0).to(tl.float64))
-                    n_listed = enter_all(
-                        mine, owners, entries, numbers, size, density, n_features, n_experts,
-                        FORMULA, GAUSSIAN, CHUNK, VARIABLE_BITS, RANK_BITS,
-                    )  # fmt: skip
-                    change_gains(
-                        gain, gain, -plus, mine, entries, numbers, size, n_listed, by_variable,
-                        ranks_by_variable, n_features, n_read, FORMULA, GAUSSIAN, LANES, BLOCK,
-                        VARIABLE_BITS, RANK_BITS,
-                    )  # fmt: skip
                 elif search == FREELY_AGAIN:
                     if found <= settled_worth + margin:
                         tl.store(codes + slots, tl.load(kept + slots), mask=slots < max_active)

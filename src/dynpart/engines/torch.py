@@ -140,7 +140,7 @@ class TorchEngine:
     def take(self, rows: Rows, indices: NDArray[np.intp]) -> Rows:
         """The rows with these indices, on the device."""
         if is_tensor(rows.values):
-            return rows[torch.from_numpy(indices).to(rows.values.device, non_blocking=True)]
+            return rows[moved_ahead(torch.from_numpy(indices), rows.values.device)]
         return self._moved(rows[indices])
 
     def _moved(self, rows: Rows) -> Rows:
@@ -303,6 +303,16 @@ class TorchEngine:
             yield block, self._moved(Rows(x, weight, rows.complete))
 
 
+def moved_ahead(array: Tensor, device: torch.device) -> Tensor:
+    """A tensor on the CPU moved to a device, without waiting for what the device still has to do.
+
+    A GPU reads only pinned memory by itself.
+    """
+    if device.type == "cuda":
+        array = array.pin_memory()
+    return array.to(device, non_blocking=True)
+
+
 def streamed(
     rows: NDArray, blocks: Iterator[slice], device: torch.device
 ) -> Iterator[tuple[slice, Tensor]]:
@@ -414,14 +424,6 @@ def _kernel_pursuit(experts: Experts, rule: PursuitRule) -> Pursue:
         if rule.smoothed:
             return _triton_binary.pursue_smoothed(x, binary_tables, rule)
         order, log_likelihood = _triton_binary.pursue_hard(x, binary_tables, rule)
-        if rule.tries_experts_alone:
-            tried = _triton_binary.alone_is_worth_more(
-                x, binary_tables, order, log_likelihood, rule
-            ).nonzero()[:, 0]
-            if len(tried):
-                hard = KernelScore(x[tried].T.contiguous(), tables(), smoothed=False)
-                found, its = begun_alone(hard, order[tried], log_likelihood[tried], rule)
-                order[tried], log_likelihood[tried] = found.int(), its
         if not rule.prune:
             return order, log_likelihood
         hard = KernelScore(x.T.contiguous(), tables(), smoothed=False)
@@ -449,7 +451,9 @@ def _kernel_pursuit(experts: Experts, rule: PursuitRule) -> Pursue:
             return order, hard.log_likelihood()
 
         order, log_likelihood = best_start(pursue_from, rule)
-        if rule.tries_experts_alone:
+        if rule.tries_experts_alone and hard.can_refine():
+            order, log_likelihood = hard.refined(x, order, log_likelihood, rule, again=True)
+        elif rule.tries_experts_alone:
             order, log_likelihood = begun_alone(hard, order, log_likelihood, rule)
         return _pruned(order, log_likelihood, hard, rule)
 

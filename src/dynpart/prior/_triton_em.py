@@ -230,9 +230,7 @@ def begin_kernel(
     weights = tl.exp(tl.load(old_log_weight + source, mask=kinds < n_types, other=-float("inf")))
     mine = tl.sum(tl.where(kinds == c, source, 0), axis=0)
     weight = tl.sum(tl.where(kinds == c, weights, 0.0), axis=0)
-    p = tl.exp(
-        tl.load(old_table + (mine * n_experts + k) * 4 + 1, mask=k < n_experts, other=-1.0)
-    )
+    p = tl.exp(tl.load(old_table + (mine * n_experts + k) * 4 + 1, mask=k < n_experts, other=-1.0))
     if c >= n_old:
         i = tl.sum(tl.where(kinds == c, code, 0), axis=0)
         active = tl.load(codes + i * (n_experts + 1) + k, mask=k < n_experts, other=0)
@@ -491,8 +489,8 @@ class KernelCodes(DenseCodes):
         log_weight, constant, table = new(n_types), new(n_types), new((n_types, n_experts, 2, 2))
         single = new((n_experts, n_types))
         roots: Any = torch.full((n_types, n_experts), ROOT, device=single.device)
-        prior: Any = CodePrior(log_weight, roots, table)  # type: ignore[arg-type]
-        prior = prior.knowing(constant, single.T, torch.zeros_like(single.T))
+        numbers: Any = log_weight, roots, table
+        prior = CodePrior(*numbers).knowing(constant, single.T, torch.zeros_like(single.T))
         return prior, (log_weight, constant, single, table)
 
     def _mixture_em(self, prior: CodePrior, n_iter: int) -> CodePrior:
