@@ -440,6 +440,11 @@ class KernelCodes(DenseCodes):
         return members, sizes
 
     @cached_property
+    def _no_edge(self) -> tuple[Tensor, Tensor]:
+        """Parent and coefficient of a root."""
+        return torch.full((1, 1), ROOT, device=self.counts.device), 0 * self.counts[:1, None]
+
+    @cached_property
     def _scale(self) -> float:
         """Factor by which rows are multiplied for integer counts: a power of two."""
         return 2.0 ** min(100, INTEGER_BITS - math.ceil(math.log2(self.n_rows)))
@@ -488,9 +493,9 @@ class KernelCodes(DenseCodes):
         new, n_experts = self.counts.new_empty, self.codes.shape[1]
         log_weight, constant, table = new(n_types), new(n_types), new((n_types, n_experts, 2, 2))
         single = new((n_experts, n_types))
-        roots: Any = torch.full((n_types, n_experts), ROOT, device=single.device)
-        numbers: Any = log_weight, roots, table
-        prior = CodePrior(*numbers).knowing(constant, single.T, torch.zeros_like(single.T))
+        root, nothing = (part.expand(n_types, n_experts) for part in self._no_edge)
+        numbers: Any = log_weight, root, table
+        prior = CodePrior(*numbers).knowing(constant, single.T, nothing)
         return prior, (log_weight, constant, single, table)
 
     def _mixture_em(self, prior: CodePrior, n_iter: int) -> CodePrior:
@@ -509,7 +514,7 @@ class KernelCodes(DenseCodes):
             new((n_programs, n_types)), new(1, dtype=torch.int32).zero_(),
             n_codes, n_each, n_types, n_experts, n_iter, n_programs,
             CODES=min(power_of_two(n_each), max(1, EM_TILE // types)), TYPES=types,
-            SOME=min(lanes, max(1, EM_TILE // types)), LANES=lanes, num_warps=8, **at_once,
+            SOME=min(lanes, max(1, EM_TILE // types)), LANES=lanes, num_warps=16, **at_once,
         )  # fmt: skip
         return self.without_empty(found)
 
