@@ -105,11 +105,14 @@ def test_codes_under_a_prior_are_the_reference_ones(kernels, problem, n_swaps, d
 @pytest.mark.parametrize("family", ["bernoulli", "gaussian"])
 def test_rows_of_a_type_begin_again_with_one_expert(monkeypatch, kernels, family, n_starts):
     """In some rows the best code is found only from the best single expert."""
-    rng = np.random.default_rng(1)
+    rng = np.random.default_rng(0)
     experts = make_experts(rng, family, 8, 24)
     rows = make_rows(rng, experts, 24)
-    chance = np.where(np.eye(8, dtype=bool), 0.99, 0.01)  # one expert is typical of each type
-    prior = CodePrior.mixture(np.full(8, -np.log(8)), chance)
+    # One expert is typical of each type. No two types are equally probable given a code: which
+    # of them is tried first would depend on rounding.
+    weight = np.log(rng.dirichlet(np.full(8, 4.0)))
+    often, seldom = rng.uniform(0.97, 0.995, (8, 8)), rng.uniform(0.005, 0.03, (8, 8))
+    prior = CodePrior.mixture(weight, np.where(np.eye(8, dtype=bool), often, seldom))
     rule = make_rule(8, max_active=4, n_swaps=100, n_starts=n_starts, prior=prior)
     codes = as_numpy(pursue(engine_of(kernels), rows, experts, rule), rule)
     exact = pursue(REFERENCE, rows, experts, rule)
@@ -117,7 +120,7 @@ def test_rows_of_a_type_begin_again_with_one_expert(monkeypatch, kernels, family
     assert_likelihood_of_codes(rows, experts, codes)
     monkeypatch.setattr(PursuitRule, "tries_experts_alone", False)
     without = as_numpy(pursue(engine_of(kernels), rows, experts, rule), rule)
-    assert (codes.active(8) != without.active(8)).any() or n_starts > 1
+    assert (codes.active(8) != without.active(8)).any()
 
 
 @both_ways
