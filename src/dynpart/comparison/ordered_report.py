@@ -23,7 +23,7 @@ Mean log P(x) of test rows in nats, higher is better; all models learn from the 
 
 - **ours, autoregressive**: `autoregressive="all"`; predictions depend on the earlier pixels.
   *one code* is `score`, log P(x given h) + log P(h) of each row's code; *nearby codes* is
-  `log_density`, which sums over codes that differ by one change. Both are lower bounds.
+  `log_density`, which sums over codes that a few changes lead to. Both are lower bounds.
   **one expert a row**: the same with `max_active=1`, a mixture of networks that share weights.
   **ours**: without earlier pixels.
 - **fully visible sigmoid network**: a logistic regression of each pixel on the earlier pixels.
