@@ -1,12 +1,13 @@
-"""Variances of columns that share a scale: apart from what codes are chosen by."""
+"""Variances of columns that share a scale, and smallest variances of those with their own."""
 
 import numpy as np
 import pytest
+from sklearn.mixture import GaussianMixture
 
 from dynpart import DynamicPartitionModel
 from dynpart.encoding import Encoding
 from dynpart.engines import Experts
-from dynpart.families import Gaussian
+from dynpart.families import Categorical, Gaussian, Mixed
 from dynpart.persistence import load
 from dynpart.rows import Rows
 from dynpart.widths import Scatter, Widths, _owned_sums
@@ -121,3 +122,81 @@ def test_a_fit_of_tensors_chooses_the_same_widths(models):
     there = DynamicPartitionModel(4, **options).fit(torch.as_tensor(pictures(0)))
     np.testing.assert_allclose(np.asarray(there.variances_), model.variances_, rtol=1e-6)
     assert there.baseline_.nats == pytest.approx(model.baseline_.nats)
+
+
+# ------------------------------------------------------------------ columns with their own scale
+
+
+def visits(seed, n_rows=300):
+    """Three groups in three continuous columns, a column of two values and one of three years."""
+    rng = np.random.default_rng(seed)
+    group = rng.integers(3, size=n_rows)
+    sizes = 2.0 * np.array([[0, 1, 2], [1, 2, 0], [2, 0, 1]])[group] + rng.normal(size=(n_rows, 3))
+    sex = 1.5 + (rng.random(n_rows) < np.array([0.2, 0.5, 0.8])[group])
+    return np.column_stack([sizes, sex, 2007 + rng.integers(3, size=n_rows)])
+
+
+def test_columns_of_few_values_have_narrow_experts():
+    X, unseen = visits(0), visits(1)
+    options = {"max_iter": 12, "random_state": 0}
+    model = DynamicPartitionModel(6, **options).fit(X)
+    share = model.variances_ / X.var(axis=0)
+    assert share[:, 3].min() == pytest.approx(1e-6)
+    assert share[:, :3].min() > 0.01
+    wider = DynamicPartitionModel(6, variance_floor=1e-4, **options).fit(X)
+    assert model.log_density(unseen).mean() > wider.log_density(unseen).mean() + 1
+    # The figures of a Gaussian mixture depend on such columns, too.
+    mean, scale = X.mean(axis=0), X.std(axis=0)
+    mixture = GaussianMixture(6, covariance_type="diag", n_init=3, random_state=0)
+    mixture.fit((X - mean) / scale)
+    known = mixture.score((unseen - mean) / scale) - np.log(scale).sum()
+    assert model.log_density(unseen).mean() > known
+
+
+def species(seed, n_rows=40, n_species=200):
+    """Counts along a gradient, read as real numbers: mostly zeros, and rare larger values."""
+    rng = np.random.default_rng(0)
+    best, usual = rng.uniform(-2.5, 2.5, n_species), np.exp(rng.normal(-0.5, 1.5, n_species))
+    rng = np.random.default_rng(seed)
+    place = rng.uniform(-2, 2, (n_rows, 1))
+    mean = 2 * usual * np.exp(-0.6 * (place - best) ** 2)
+    return rng.poisson(mean * rng.gamma(0.9, 1 / 0.9, mean.shape)).astype(np.float64)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_values_that_no_expert_has_seen_are_not_impossible():
+    X, unseen = species(1), species(2, 200)
+    options = {"columns": "real", "max_iter": 12, "random_state": 0}
+    model, alone = (DynamicPartitionModel(k, **options).fit(X) for k in (4, 1))
+    assert model.log_density(unseen).mean() > alone.log_density(unseen).mean() + 10
+    asked = DynamicPartitionModel(4, variance_floor=1e-6, **options).fit(X)
+    assert asked.log_density(unseen).mean() < alone.log_density(unseen).mean() - 100
+    floor = np.where(X.var(axis=0) > 0, 1e-6 * X.var(axis=0), 1.0)
+    np.testing.assert_allclose(asked.family_.floor, floor)
+    rare = np.array([np.unique(column, return_counts=True)[1].min() < 5 for column in X.T])
+    varies = X.var(axis=0) > 0
+    assert (model.family_.floor > 99 * floor)[rare & varies].all()
+    assert (model.family_.floor > 999 * floor).any()
+
+
+def test_weights_are_repeats_for_smallest_variances():
+    X = species(1, 60, 20)
+    often = np.random.default_rng(0).integers(1, 3, len(X))
+    options = {"columns": "real", "max_iter": 8, "random_state": 0}
+    weighed = DynamicPartitionModel(4, **options).fit(X, sample_weight=often.astype(float))
+    repeated = DynamicPartitionModel(4, **options).fit(np.repeat(X, often, axis=0))
+    np.testing.assert_allclose(weighed.family_.floor, repeated.family_.floor)
+
+
+def test_smallest_variances_grow_only_where_columns_have_their_own_scale():
+    real = Gaussian(np.zeros(2), np.array([1.0, 4e60]))
+    least = np.array([0.0, 2.0, 3.0]) / np.array([1, 1, real.unit[1] ** 2])
+    parts = Categorical.with_levels([3]), real
+    family = Mixed(parts, (np.array([0]), np.array([1, 2])))
+    np.testing.assert_array_equal(family.have_own_scales(3), [False, True, True])
+    np.testing.assert_allclose(family.widened(least).parts[1].floor, [2.0, 4e60])
+    least[2] *= 3e60
+    np.testing.assert_allclose(family.widened(least).parts[1].floor, [2.0, 9e60])
+    shared = Gaussian(np.zeros(2), 1.0)
+    assert shared.widened(least[:2]) is shared
+    assert not shared.have_own_scales(2).any()

@@ -123,9 +123,9 @@ class DynamicPartitionModel(
     variance_floor : float, default=None
         Smallest variance of a Gaussian expert, relative to the mean column variance of the data, or
         to each column's own variance if columns have their own scale. Small values fit densities;
-        1.0 reconstructs best. None means 0.0001 if columns have their own scale. If they share one
-        scale, None means 1.0 for learning and for choosing codes; the variances for scores are
-        estimated at the end.
+        1.0 reconstructs best. None means 0.000001 if columns have their own scale, or more in
+        columns where left-out rows need it. If they share one scale, None means 1.0 for learning
+        and for choosing codes; the variances for scores are estimated at the end.
     connectivity : sparse matrix or array of shape (n_features, n_features), default=None
         Graph of neighbouring variables, such as the result of scikit-learn's ``grid_to_graph``.
         Evidence for expertise is smoothed over neighbours, so that supports become coherent parts.

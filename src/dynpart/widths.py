@@ -3,6 +3,10 @@
 Columns that share a scale are learnt and encoded with one variance: squared errors determine the
 active experts, and reconstructions are sharp. As a density, this variance is much too wide for
 columns that hardly vary. So at the end variances are estimated for given means and codes.
+
+Columns with their own scale have experts of any width. If values repeat exactly, as ratings do,
+experts with one value are as narrow as allowed. Unseen rows may have other values, which such an
+expert makes extremely improbable, so smallest variances follow from left-out rows, too.
 """
 
 from __future__ import annotations
@@ -34,6 +38,8 @@ from dynpart.rows import Rows
 
 Array = NDArray[np.float64]
 
+TINY = float(np.finfo(np.float64).tiny)
+
 FOLDS = 5
 """Number of parts in which rows are left out."""
 FEWEST = 20
@@ -42,6 +48,16 @@ SAMPLE = 250
 """Maximum number of left-out rows in total."""
 MOST_VALUES = 5e7
 """Maximum number of values (rows x variables) for estimating variances."""
+FEWEST_OF_TABLE, SAMPLE_OF_TABLE = 8, 1000
+"""The same two numbers for columns with their own scale, where rare values matter."""
+FLOORS = (1e-5, 1e-4, 1e-3, 0.01, 0.03, 0.1, 0.3, 1.0)
+"""Candidate smallest variances of columns with own scales, relative to the data's variance."""
+FREQUENT, LEAST_OF_RARE = 5, 1e-4
+"""Rows with each value of a column for smaller variances than this, relative to the data's."""
+OTHERS = 4.0
+"""Weight of an average column in the choice for a column."""
+WORTH_WIDENING = 2.0
+"""Nats, over all left-out rows, that a larger smallest variance of a column must gain."""
 CHOICES: dict[str, tuple[float, ...]] = {
     "common": (1.0, 4.0, 16.0, 64.0, 1e6),
     "data": (0.01, 0.1, 1.0),
@@ -232,6 +248,119 @@ def with_widths(
     return replace(wide, family=described)
 
 
+def widened(
+    task: Task,
+    epsilon: float,
+    experts: Experts,
+    rows: Any,
+    n_rows: int,
+    codes: Any,
+    encoding: Encoding,
+    prior: CodePrior,
+    seed: int,
+) -> Experts:
+    """The same experts with larger smallest variances in columns where left-out rows need them.
+
+    This is about columns with their own scale. Left-out rows are subtracted from the sums and
+    encoded with the remaining opinions. The smallest variance of a column is the one under which
+    their values are likeliest, those of other columns included with a smaller weight. It is the
+    smallest that the values of a column allow unless another one is clearly better.
+
+    Parameters
+    ----------
+    task : Task
+    epsilon : float
+        Weight of the data's average in opinions (eq. 5).
+    experts : Experts
+    rows : object
+        `n_rows` rows held by the engine.
+    n_rows : int
+    codes : Codes
+        Of these rows.
+    encoding : Encoding
+        How rows are encoded, under `prior`.
+    prior : CodePrior
+    seed : int
+
+    Returns
+    -------
+    Experts
+        These experts themselves if nothing changes.
+    """
+    shape = experts.log2_expertise.shape
+    own_scale = experts.family.have_own_scales(shape[1])
+    if shape[0] < 2 or n_rows < FEWEST_OF_TABLE or not own_scale.any():
+        return experts
+    rule, rng = encoding.rule(shape, prior), np.random.default_rng(seed)
+    weight = None if codes.weight is None else to_numpy(codes.weight)
+    most = max(FEWEST, int(MOST_VALUES / shape[1]))
+    [some] = leave_out(weight, n_rows, most, 1, rng)
+    taken = _where_they_are(some.taken(task.engine, rows))
+    here, active = experts.like(np.empty(0)), to_numpy(codes.active(shape[0]))[some.indices]
+    sums, population = _owned_sums(taken.to_numpy(), active, here), to_numpy(task.population)
+    data = np.where(own_scale, population[1] - population[0] ** 2, 0.0)
+    allowed = _allowed_floors(taken.to_numpy(), own_scale)
+    floors = np.outer([0.0, *FLOORS], data)
+    gained = np.zeros(floors.shape)
+    for fold in leave_out(some.amount, len(taken), SAMPLE_OF_TABLE, FOLDS, rng):
+        left_out = fold.taken(task.engine, taken)
+        gone = _owned_sums(left_out.to_numpy(), active[fold.indices], here)
+        told = np.clip(sums[0] - gone[0], 0.0, None), sums[1:] - gone[1:]
+        eta = here.family.update(*told, population, epsilon)
+        eta, _ = here.family.shrunk(eta, *told, *told, population, epsilon)
+        judges = replace(here, eta=eta)
+        found = pursue(task.engine, left_out, encoding.encoders(judges.like(experts.eta)), rule)
+        chosen = to_numpy(found.active(shape[0]))
+        gained += _worth_of_floors(left_out.to_numpy(), chosen, judges, floors)
+    # Rare values are in few columns of these rows, and in other columns of other rows.
+    gained = gained + OTHERS * gained[:, own_scale].mean(axis=1, keepdims=True)
+    gained = np.where(allowed, gained, -np.inf)
+    gained[allowed.argmax(axis=0), np.arange(shape[1])] += WORTH_WIDENING
+    best = floors[gained.argmax(axis=0), np.arange(shape[1])]
+    if not best.any():
+        return experts
+    family = here.family.widened(best).like(experts.eta)
+    least, eta = like(best, experts.eta), experts.eta
+    narrow = like(own_scale, eta) & (eta[1] - eta[0] ** 2 < least)
+    return replace(
+        experts, family=family, eta=namespace(eta).where(narrow, family.constrain(eta), eta)
+    )
+
+
+def _allowed_floors(rows: Rows, own_scale: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Whether a column may have no further smallest variance, or each of `FLOORS`.
+
+    The smallest ones are for columns in which every value is frequent. Elsewhere there are more
+    values than were seen.
+    """
+    allowed = np.ones((1 + len(FLOORS), len(own_scale)), dtype=bool)
+    weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+    for d in np.flatnonzero(own_scale):
+        seen = is_observed(rows.values[:, d])
+        _, which = np.unique(rows.values[seen, d], return_inverse=True)
+        if not (np.bincount(which, weight[seen]) >= FREQUENT).all():
+            allowed[np.array([0.0, *FLOORS]) < LEAST_OF_RARE, d] = False
+    return allowed
+
+
+def _worth_of_floors(rows: Rows, active: NDArray, experts: Experts, floors: Array) -> Array:
+    """Log-likelihood of the values of each column with these smallest variances.
+
+    Both have shape (n_floors, n_features); columns of other kinds have no meaning.
+    """
+    owner, every = owners(experts.ranks, active), np.arange(floors.shape[1])
+    x, mean = experts.family.statistics(rows.values)[0], experts.eta[0][owner, every]
+    variance = experts.eta[1][owner, every] - mean**2
+    seen = is_observed(x)
+    weight = seen if rows.weight is None else rows.weight[:, None] * seen
+    squares = np.where(seen, x - mean, 0.0) ** 2
+    found = []
+    for floor in floors:
+        v = np.clip(variance, np.maximum(floor, TINY), None)
+        found.append(-0.5 * (weight * (squares / v + np.log(v))).sum(axis=0))
+    return np.array(found)
+
+
 def _best(worth: Callable[[Widths], float]) -> Widths:
     """The best candidates, one field after the other."""
     best, most = Widths(), worth(Widths())
@@ -260,7 +389,7 @@ def _owned_sums(rows: Rows, active: NDArray[np.bool_], experts: Experts) -> Arra
     n_experts, n_features = experts.log2_expertise.shape
     xp = namespace(experts.eta)
     on_tensors = is_tensor(experts.eta)
-    sums = xp.stack([0 * experts.log2_expertise] * 3)
+    sums = xp.stack([0 * experts.log2_expertise] * (1 + experts.family.n_statistics))
     everyone = like(np.arange(n_experts), experts.eta)[:, None]
     row_size = n_features * (n_experts if on_tensors else 4)
     for block in row_blocks(len(rows), row_size, values=block_values(experts.eta)):
@@ -268,7 +397,7 @@ def _owned_sums(rows: Rows, active: NDArray[np.bool_], experts: Experts) -> Arra
         T = experts.family.statistics(part.values)
         seen = is_observed(T[0])
         owner = owners(experts.ranks, active[block])
-        terms = [as_float64(seen), xp.where(seen, T[0], 0.0), xp.where(seen, T[1], 0.0)]
+        terms = [as_float64(seen), *xp.where(seen, T, 0.0)]
         if part.weight is not None:
             terms = [part.weight[:, None] * term for term in terms]
         if on_tensors:  # in an order that is fixed, on a GPU too

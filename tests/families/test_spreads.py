@@ -104,6 +104,15 @@ def test_rounding_does_not_make_an_expert_without_rows_infinitely_wide(almost_no
     assert (variance < 100 * X.var(axis=0)).all()
 
 
+def test_few_equal_values_may_be_equal_by_chance():
+    """Experts that see one value each are narrow if they have many rows, not by their company."""
+    owner = np.repeat(np.arange(4), [30, 30, 30, 1])
+    X = np.array([0.0, 0.0, 1.0, 3.0])[owner][:, None]
+    _, variance = shrunk(X - X.mean(axis=0), np.eye(4)[owner])
+    assert (variance[:3, 0] < 1e-6 * X.var()).all()
+    assert variance[3, 0] >= X.var()
+
+
 def narrow_and_wide(n_rows=40):
     """A first column in which most experts hardly vary, among columns in which all vary equally."""
     rng = np.random.default_rng(0)

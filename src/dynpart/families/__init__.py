@@ -121,7 +121,7 @@ def make_family(
         Moments of the columns of the data.
     variance_floor : float, default=None
         Smallest variance of a Gaussian expert, in units of the data's mean column variance, or of
-        each column's variance if columns have their own scale. None means 1 and 0.0001.
+        each column's variance if columns have their own scale. None means 1 and 0.000001.
     kinds : sequence of {"binary", "categorical", "count", "real"}, default=None
         Kind of each column.
     n_levels : sequence of int or None, default=None

@@ -333,6 +333,17 @@ class Family(ABC):
         """The same family without its settings for reconstruction."""
         return self
 
+    def have_own_scales(self, n_features: int) -> NDArray[np.bool_]:
+        """Which of `n_features` columns are real and have a scale of their own."""
+        return np.zeros(n_features, dtype=bool)
+
+    def widened(self, variance: Array) -> Family:
+        """The same family with at least these smallest variances of columns with own scales.
+
+        `variance` has shape (n_features,), in squared units of :attr:`unit`; 0 for no bound.
+        """
+        return self
+
     def likeliest(self, eta: Array) -> Array:
         """The value for imputation: the mean, or the likeliest level."""
         return self.mean(eta)

@@ -25,10 +25,11 @@ FAR = 1e15
 DENSE = 0.01
 """Smallest variance, relative to the data's variance, with which experts still fit densities."""
 
-SHARED_FLOOR, OWN_FLOOR = 1.0, 1e-4
+SHARED_FLOOR, OWN_FLOOR = 1.0, 1e-6
 """Default smallest variances, relative to the data's: columns that share a scale, and others.
 
-The first reconstructs best, the second lets experts fit densities.
+The first reconstructs best, the second lets experts fit densities: it is that of scikit-learn's
+Gaussian mixtures for standardised columns. Columns with few different values have narrow experts.
 """
 
 LEAST_VARIANCE, MOST_VARIANCE = 1e-300, 1e300
@@ -207,6 +208,15 @@ class Gaussian(Family):
         if not 0 < lower < self.floor:
             return self
         return replace(self, floor=lower, yardstick=self.yardstick or self.floor)
+
+    def have_own_scales(self, n_features: int) -> NDArray[np.bool_]:
+        return np.full(n_features, self.own_scale)
+
+    def widened(self, variance: Array) -> Gaussian:
+        if isinstance(self.floor, float):
+            return self
+        least = variance * self.unit * self.unit
+        return replace(self, floor=namespace(least).maximum(self.floor, least))
 
     def draw(self, eta: Array, rng: np.random.RandomState) -> Array:
         m, v = _mean_and_variance(eta)

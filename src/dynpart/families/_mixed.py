@@ -245,6 +245,16 @@ class Mixed(Family):
         same = all(part is own for part, own in zip(parts, self.parts, strict=True))
         return self if same else replace(self, parts=parts)
 
+    def have_own_scales(self, n_features: int) -> NDArray[np.bool_]:
+        own_scales = np.zeros(n_features, dtype=bool)
+        for part, own in self._each():
+            own_scales[own] = part.have_own_scales(len(own))
+        return own_scales
+
+    def widened(self, variance: Array) -> Mixed:
+        parts = tuple(part.widened(variance[own]) for part, own in self._each())
+        return replace(self, parts=parts)
+
     def likeliest(self, eta: Array) -> Array:
         return self._joined(self._of_eta("likeliest", eta))
 

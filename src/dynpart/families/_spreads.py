@@ -13,12 +13,14 @@ from dynpart.families._moments import TINY
 
 WORTHS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0)
 """Candidate numbers of rows of a variable's usual variance in the variance of an expert."""
-SCALES = (1.0, 0.5, 0.25, 0.1, 0.03, 0.01)
+SCALES = (1.0, 0.5, 0.25, 0.1, 0.03, 0.01, 1e-3, 1e-4, 1e-5)
 """Candidate usual variances of a variable, relative to the variance within all its experts."""
 OTHERS = 4.0
 """Weight of an average variable in the choice for a variable."""
 MOST_EVIDENCE = 20.0
 """Maximum evidence of one variable against a candidate in that average, in nats."""
+FEW = 60.0
+"""Number of rows from which on equal values are no coincidence."""
 FEWEST = 1.0
 """Minimum degrees of freedom with which variances are known, and rows behind means."""
 
@@ -44,6 +46,10 @@ def shrunk_normals(
     has no mean, c is used instead. So an expert without rows has the mean of all rows and
     variance c + t, and a single expert is equal to independent columns. Nothing depends on the unit
     of a variable.
+
+    *Equal values.* Values of integers repeat, and an expert with w equal values has no variance.
+    They are equal with probability 2^(1 - w) if two values are equally likely, so the variance is
+    at least this share of the data's.
 
     Parameters
     ----------
@@ -78,7 +84,9 @@ def shrunk_normals(
     added = v / common * _rows_of_the_mean(weight, average, overall, common)
     mean = (smoothed_T[0] + added * overall) / xp.clip(smoothed_weight + added, TINY, None)
     unknown = 1 / xp.clip(weight + added, TINY, None)
-    return mean, v * (1 + unknown) * nu / (nu - 2)
+    v = v * (1 + unknown) * nu / (nu - 2)
+    by_chance = 2.0 ** -xp.clip(weight - 1, 0.0, FEW)
+    return mean, xp.maximum(v, by_chance * total)
 
 
 def _rows_of_the_mean(weight: Array, average: Array, overall: Array, common: Array) -> Array:
