@@ -38,8 +38,6 @@ from dynpart.rows import Rows
 
 Array = NDArray[np.float64]
 
-TINY = float(np.finfo(np.float64).tiny)
-
 FOLDS = 5
 """Number of parts in which rows are left out."""
 FEWEST = 20
@@ -346,17 +344,18 @@ def _allowed_floors(rows: Rows, own_scale: NDArray[np.bool_]) -> NDArray[np.bool
 def _worth_of_floors(rows: Rows, active: NDArray, experts: Experts, floors: Array) -> Array:
     """Log-likelihood of the values of each column with these smallest variances.
 
-    Both have shape (n_floors, n_features); columns of other kinds have no meaning.
+    Both have shape (n_floors, n_features); 0 for columns without a scale of their own.
     """
     owner, every = owners(experts.ranks, active), np.arange(floors.shape[1])
+    own_scale = experts.family.have_own_scales(len(every))
     x, mean = experts.family.statistics(rows.values)[0], experts.eta[0][owner, every]
-    variance = experts.eta[1][owner, every] - mean**2
-    seen = is_observed(x)
+    variance = np.where(own_scale, experts.eta[1][owner, every] - mean**2, 1.0)
+    seen = is_observed(x) & own_scale
     weight = seen if rows.weight is None else rows.weight[:, None] * seen
     squares = np.where(seen, x - mean, 0.0) ** 2
     found = []
     for floor in floors:
-        v = np.clip(variance, np.maximum(floor, TINY), None)
+        v = np.maximum(variance, floor)
         found.append(-0.5 * (weight * (squares / v + np.log(v))).sum(axis=0))
     return np.array(found)
 
