@@ -345,11 +345,10 @@ class LearningModel(CountedModel):
         told = task, epsilon, fit.experts, fit.rows, fit.n_rows, codes, encoding, prior, seed
         experts = widened(*told)
         same = bool((experts.eta == fit.experts.eta).all())
-        fit = replace(fit, experts=experts, several=None)
         if same:
             return fit, codes, prior
         codes, prior = encoding.counted(task.engine, fit.rows, experts, prior=prior)
-        return refit(task, epsilon, encoding, fit, codes, prior)
+        return replace(fit, experts=experts), codes, prior
 
     def _with_chosen_size(self, task: Task, encoding: Encoding, seed: int) -> Task:
         """The task with the number of experts that describes held-back rows best."""

@@ -35,6 +35,7 @@ from dynpart.learning import Task, leave_out
 from dynpart.prior import CodePrior
 from dynpart.pursuits import pursue
 from dynpart.rows import Rows
+from dynpart.sparse import SparseRows
 
 Array = NDArray[np.float64]
 
@@ -309,7 +310,7 @@ def widened(
         judges = replace(here, eta=eta)
         found = pursue(task.engine, left_out, encoding.encoders(judges.like(experts.eta)), rule)
         chosen = to_numpy(found.active(shape[0]))
-        gained += _worth_of_floors(left_out.to_numpy(), chosen, judges, floors)
+        gained += _worth_of_floors(left_out.to_numpy()[:], chosen, judges, floors)
     # Rare values are in few columns of these rows, and in other columns of other rows.
     gained = gained + OTHERS * gained[:, own_scale].mean(axis=1, keepdims=True)
     gained = np.where(allowed, gained, -np.inf)
@@ -317,15 +318,14 @@ def widened(
     best = floors[gained.argmax(axis=0), np.arange(shape[1])]
     if not best.any():
         return experts
-    family = here.family.widened(best).like(experts.eta)
     least, eta = like(best, experts.eta), experts.eta
+    xp = namespace(eta)
     narrow = like(own_scale, eta) & (eta[1] - eta[0] ** 2 < least)
-    return replace(
-        experts, family=family, eta=namespace(eta).where(narrow, family.constrain(eta), eta)
-    )
+    wide = [eta[0], xp.where(narrow, eta[0] ** 2 + least, eta[1]), *eta[2:]]
+    return replace(experts, eta=xp.stack(wide))
 
 
-def _allowed_floors(rows: Rows, own_scale: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _allowed_floors(rows: Rows | SparseRows, own_scale: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Whether a column may have no further smallest variance, or each of `FLOORS`.
 
     The smallest ones are for columns in which every value is frequent. Elsewhere there are more
@@ -333,9 +333,11 @@ def _allowed_floors(rows: Rows, own_scale: NDArray[np.bool_]) -> NDArray[np.bool
     """
     allowed = np.ones((1 + len(FLOORS), len(own_scale)), dtype=bool)
     weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+    matrix = rows.matrix.tocsc() if isinstance(rows, SparseRows) else None
     for d in np.flatnonzero(own_scale):
-        seen = is_observed(rows.values[:, d])
-        _, which = np.unique(rows.values[seen, d], return_inverse=True)
+        column = rows.values[:, d] if matrix is None else matrix[:, [d]].toarray()[:, 0]
+        seen = is_observed(column)
+        _, which = np.unique(column[seen], return_inverse=True)
         if not (np.bincount(which, weight[seen]) >= FREQUENT).all():
             allowed[np.array([0.0, *FLOORS]) < LEAST_OF_RARE, d] = False
     return allowed

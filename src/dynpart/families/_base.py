@@ -337,13 +337,6 @@ class Family(ABC):
         """Which of `n_features` columns are real and have a scale of their own."""
         return np.zeros(n_features, dtype=bool)
 
-    def widened(self, variance: Array) -> Family:
-        """The same family with at least these smallest variances of columns with own scales.
-
-        `variance` has shape (n_features,), in squared units of :attr:`unit`; 0 for no bound.
-        """
-        return self
-
     def likeliest(self, eta: Array) -> Array:
         """The value for imputation: the mean, or the likeliest level."""
         return self.mean(eta)

@@ -212,12 +212,6 @@ class Gaussian(Family):
     def have_own_scales(self, n_features: int) -> NDArray[np.bool_]:
         return np.full(n_features, self.own_scale)
 
-    def widened(self, variance: Array) -> Gaussian:
-        if isinstance(self.floor, float):
-            return self
-        least = variance * self.unit * self.unit
-        return replace(self, floor=namespace(least).maximum(self.floor, least))
-
     def draw(self, eta: Array, rng: np.random.RandomState) -> Array:
         m, v = _mean_and_variance(eta)
         return (m + np.sqrt(v) * rng.standard_normal(m.shape)) * self.unit + self.centre

@@ -251,10 +251,6 @@ class Mixed(Family):
             own_scales[own] = part.have_own_scales(len(own))
         return own_scales
 
-    def widened(self, variance: Array) -> Mixed:
-        parts = tuple(part.widened(variance[own]) for part, own in self._each())
-        return replace(self, parts=parts)
-
     def likeliest(self, eta: Array) -> Array:
         return self._joined(self._of_eta("likeliest", eta))
 

@@ -13,12 +13,14 @@ from dynpart.families._moments import TINY
 
 WORTHS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0)
 """Candidate numbers of rows of a variable's usual variance in the variance of an expert."""
-SCALES = (1.0, 0.5, 0.25, 0.1, 0.03, 0.01, 1e-3, 1e-4, 1e-5)
+SCALES = (1.0, 0.5, 0.25, 0.1, 0.03, 0.01, 0.001)
 """Candidate usual variances of a variable, relative to the variance within all its experts."""
 OTHERS = 4.0
 """Weight of an average variable in the choice for a variable."""
 MOST_EVIDENCE = 20.0
 """Maximum evidence of one variable against a candidate in that average, in nats."""
+REPEATED = 1e-3
+"""Usual variance, relative to the data's, below which values of a variable repeat exactly."""
 FEW = 60.0
 """Number of rows from which on equal values are no coincidence."""
 FEWEST = 1.0
@@ -49,7 +51,7 @@ def shrunk_normals(
 
     *Equal values.* Values of integers repeat, and an expert with w equal values has no variance.
     They are equal with probability 2^(1 - w) if two values are equally likely, so the variance is
-    at least this share of the data's.
+    at least this share of the data's if the usual variance of the variable is tiny.
 
     Parameters
     ----------
@@ -85,7 +87,7 @@ def shrunk_normals(
     mean = (smoothed_T[0] + added * overall) / xp.clip(smoothed_weight + added, TINY, None)
     unknown = 1 / xp.clip(weight + added, TINY, None)
     v = v * (1 + unknown) * nu / (nu - 2)
-    by_chance = 2.0 ** -xp.clip(weight - 1, 0.0, FEW)
+    by_chance = xp.where(usual < REPEATED * total, 2.0 ** -xp.clip(weight - 1, 0.0, FEW), 0.0)
     return mean, xp.maximum(v, by_chance * total)
 
 
