@@ -23,6 +23,8 @@ REPEATED = 1e-3
 """Usual variance, relative to the data's, below which values of a variable repeat exactly."""
 FEW = 60.0
 """Number of rows from which on equal values are no coincidence."""
+ROUNDING = 1e-12
+"""Share of the rows below which a number of rows is a rounding error."""
 FEWEST = 1.0
 """Minimum degrees of freedom with which variances are known, and rows behind means."""
 
@@ -100,7 +102,7 @@ def _rows_of_the_mean(weight: Array, average: Array, overall: Array, common: Arr
     apart_from_all = (average - overall) ** 2
     between = (weight * apart_from_all).sum(axis=0)
     by_chance = common * xp.clip(n_experts - 1.0, 0.0, None)
-    apart = xp.clip(n_rows - (weight * weight).sum(axis=0) / n_rows, TINY, None)
+    apart = xp.maximum(n_rows - (weight * weight).sum(axis=0) / n_rows, ROUNDING * n_rows)
     # If one expert has nearly all rows, both numbers are rounding errors; hence the bound.
     scatter = xp.minimum(
         xp.clip(between - by_chance, 0.0, None) / apart, xp.amax(apart_from_all, axis=0)

@@ -286,7 +286,8 @@ def sum_around(active, density, ranks, tables, most_turns, activation):
     """
     n_experts = len(ranks)
     seats, had_turn = np.empty(n_experts, np.int64), np.zeros((most_turns, n_experts + 1), np.bool_)
-    waiting = np.full(most_turns, -np.inf), np.empty((most_turns, n_experts), np.bool_)
+    waiting = np.empty(most_turns), np.empty((most_turns, n_experts), np.bool_)
+    waiting[0][:] = -np.inf
     likely = np.ones(n_experts, np.bool_)
     had_turn[0, :n_experts] = active
     activation[:] = 0.0
@@ -300,8 +301,8 @@ def sum_around(active, density, ranks, tables, most_turns, activation):
             values[1, n_experts] = -np.inf  # the empty code is excluded
         if turn == 0:
             for k in range(n_experts):
-                likely[k] = active[k] or values[:, k].max() > values.max() - UNLIKELY
-        higher = max(top, values.max())
+                likely[k] = active[k] or highest(values[:, k : k + 1]) > highest(values) - UNLIKELY
+        higher = max(top, highest(values))
         shrunk, top = np.exp(top - higher), higher
         total *= shrunk
         for k in range(n_experts):
@@ -345,11 +346,31 @@ def leave_new(code, values, top, had_turn, turn):
 
 
 @in_place
+def highest(values):
+    """The highest of these values, in two dimensions."""
+    most = -np.inf
+    for row in range(values.shape[0]):
+        for k in range(values.shape[1]):
+            most = max(most, values[row, k])
+    return most
+
+
+@in_place
+def lowest_place(values):
+    """Where the lowest of these values is."""
+    lowest = 0
+    for place in range(len(values)):
+        if values[place] < values[lowest]:
+            lowest = place
+    return lowest
+
+
+@in_place
 def wait(code, values, is_active, waiting):
     """Put the best codes among those that wait for their turn, in the places of worse ones."""
     waiting_values, waiting_codes = waiting
     n_experts = waiting_codes.shape[1]
-    worst = waiting_values.argmin()
+    worst = lowest_place(waiting_values)
     for row in range(len(values)):
         for k in range(n_experts + 1):
             if values[row, k] > waiting_values[worst] and (row > 0 or k < n_experts):
@@ -357,14 +378,17 @@ def wait(code, values, is_active, waiting):
                 for other in range(n_experts):
                     gone = row > 0 and other == code[row - 1]
                     waiting_codes[worst, other] = other == k or (is_active[other] and not gone)
-                worst = waiting_values.argmin()
+                worst = lowest_place(waiting_values)
 
 
 @in_place
 def take_best(waiting, is_active):
     """Move the best of the waiting codes to `is_active`; returns whether there was one."""
     waiting_values, waiting_codes = waiting
-    best = waiting_values.argmax()
+    best = 0
+    for place in range(len(waiting_values)):
+        if waiting_values[place] > waiting_values[best]:
+            best = place
     found = waiting_values[best] > -np.inf
     waiting_values[best] = -np.inf
     for k in range(waiting_codes.shape[1]):
