@@ -28,7 +28,6 @@ from dynpart.engines import ENGINES, Experts
 from dynpart.families import ColumnMoments, Family
 from dynpart.learning import (
     Annealed,
-    Fit,
     IterationRecord,
     Paper,
     Plan,
@@ -303,10 +302,8 @@ class LearningModel(CountedModel):
         if self.autoregressive is None and task.joint:
             fit, codes, prior = refit(task, epsilon, encoding, fit, codes, prior)
             if self.variance_floor is None and shrunk:
-                fit, codes, prior = self._widened(task, epsilon, encoding, fit, codes, prior, seed)
-            experts = with_widths(
-                task, epsilon, fit.experts, fit.rows, fit.n_rows, codes, encoding, prior, seed
-            )
+                fit, codes, prior = widened(task, epsilon, encoding, fit, codes, prior, seed)
+            experts = with_widths(task, epsilon, encoding, fit, codes, prior, seed)
         elif self.autoregressive is not None:
             experts, prior = self._conditioned(task, fit.experts, prior, encoding, seed)
             codes, prior = encoding.counted(task.engine, fit.rows, experts, prior=prior)
@@ -330,25 +327,6 @@ class LearningModel(CountedModel):
             summary, fit.experts, fit.history, limit, unseen, several_trials=several
         ):
             warnings.warn(complaint, self._complaint, stacklevel=4)
-
-    @staticmethod
-    def _widened(
-        task: Task,
-        epsilon: float,
-        encoding: Encoding,
-        fit: Fit,
-        codes: Any,
-        prior: CodePrior,
-        seed: int,
-    ) -> tuple[Fit, Any, CodePrior]:
-        """The fit with smallest variances that suit left-out rows, and codes and prior for it."""
-        told = task, epsilon, fit.experts, fit.rows, fit.n_rows, codes, encoding, prior, seed
-        experts = widened(*told)
-        same = bool((experts.eta == fit.experts.eta).all())
-        if same:
-            return fit, codes, prior
-        codes, prior = encoding.counted(task.engine, fit.rows, experts, prior=prior)
-        return replace(fit, experts=experts), codes, prior
 
     def _with_chosen_size(self, task: Task, encoding: Encoding, seed: int) -> Task:
         """The task with the number of experts that describes held-back rows best."""

@@ -31,7 +31,7 @@ from dynpart.arrays import (
 from dynpart.composition import owners
 from dynpart.encoding import Encoding
 from dynpart.engines import Experts
-from dynpart.learning import Task, leave_out
+from dynpart.learning import Fit, LeftOut, Task, leave_out
 from dynpart.prior import CodePrior
 from dynpart.pursuits import pursue
 from dynpart.rows import Rows
@@ -167,11 +167,9 @@ def separated(task: Task, experts: Experts) -> Experts:
 def with_widths(
     task: Task,
     epsilon: float,
-    experts: Experts,
-    rows: Any,
-    n_rows: int,
-    codes: Any,
     encoding: Encoding,
+    fit: Fit,
+    codes: Any,
     prior: CodePrior,
     seed: int,
 ) -> Experts:
@@ -186,15 +184,12 @@ def with_widths(
     task : Task
     epsilon : float
         Weight of the data's average in opinions (eq. 5).
-    experts : Experts
-        Those of :func:`separated`.
-    rows : object
-        `n_rows` rows held by the engine.
-    n_rows : int
-    codes : Codes
-        Of these rows.
     encoding : Encoding
         How rows are encoded, under `prior`.
+    fit : Fit
+        With the experts of :func:`separated`.
+    codes : Codes
+        Of ``fit.rows``.
     prior : CodePrior
     seed : int
 
@@ -202,15 +197,13 @@ def with_widths(
     -------
     Experts
     """
+    experts = fit.experts
     family: Any = experts.family
     shared = family.shared_variance
     if shared is None:
         return experts
     rule, rng = encoding.rule(experts.log2_expertise.shape, prior), np.random.default_rng(seed)
-    weight = None if codes.weight is None else to_numpy(codes.weight)
-    most = max(FEWEST, int(MOST_VALUES / task.n_features))
-    [some] = leave_out(weight, n_rows, most, 1, rng)
-    taken = _where_they_are(some.taken(task.engine, rows))
+    some, taken = _some_rows(task, fit, codes, rng)
     here = experts.like(taken.values if is_tensor(taken.values) else np.empty(0))
     xp, active = namespace(here.eta), like(codes.active(experts.n_experts), here.eta)
     active = active[like(some.indices, here.eta)]
@@ -250,51 +243,45 @@ def with_widths(
 def widened(
     task: Task,
     epsilon: float,
-    experts: Experts,
-    rows: Any,
-    n_rows: int,
-    codes: Any,
     encoding: Encoding,
+    fit: Fit,
+    codes: Any,
     prior: CodePrior,
     seed: int,
-) -> Experts:
-    """The same experts with larger smallest variances in columns where left-out rows need them.
+) -> tuple[Fit, Any, CodePrior]:
+    """The fit with larger smallest variances in columns where left-out rows need them.
 
-    This is about columns with their own scale. Left-out rows are subtracted from the sums and
-    encoded with the remaining opinions. The smallest variance of a column is the one under which
-    their values are likeliest, those of other columns included with a smaller weight. It is the
-    smallest that the values of a column allow unless another one is clearly better.
+    Codes and prior are those of the new experts. This is about columns with their own scale.
+    Left-out rows are subtracted from the sums and encoded with the remaining opinions. The smallest
+    variance of a column is the one under which their values are likeliest, those of other columns
+    included with a smaller weight. It is the smallest that the values of a column allow unless
+    another one is clearly better.
 
     Parameters
     ----------
     task : Task
     epsilon : float
         Weight of the data's average in opinions (eq. 5).
-    experts : Experts
-    rows : object
-        `n_rows` rows held by the engine.
-    n_rows : int
-    codes : Codes
-        Of these rows.
     encoding : Encoding
         How rows are encoded, under `prior`.
+    fit : Fit
+    codes : Codes
+        Of ``fit.rows``.
     prior : CodePrior
     seed : int
 
     Returns
     -------
-    Experts
-        These experts themselves if nothing changes.
+    fit : Fit
+    codes : Codes
+    prior : CodePrior
     """
-    shape = experts.log2_expertise.shape
+    experts, shape = fit.experts, fit.experts.log2_expertise.shape
     own_scale = experts.family.have_own_scales(shape[1])
-    if shape[0] < 2 or n_rows < FEWEST_OF_TABLE or not own_scale.any():
-        return experts
+    if shape[0] < 2 or fit.n_rows < FEWEST_OF_TABLE or not own_scale.any():
+        return fit, codes, prior
     rule, rng = encoding.rule(shape, prior), np.random.default_rng(seed)
-    weight = None if codes.weight is None else to_numpy(codes.weight)
-    most = max(FEWEST, int(MOST_VALUES / shape[1]))
-    [some] = leave_out(weight, n_rows, most, 1, rng)
-    taken = _where_they_are(some.taken(task.engine, rows))
+    some, taken = _some_rows(task, fit, codes, rng)
     here, active = experts.like(np.empty(0)), to_numpy(codes.active(shape[0]))[some.indices]
     sums, population = _owned_sums(taken.to_numpy(), active, here), to_numpy(task.population)
     data = np.where(own_scale, population[1] - population[0] ** 2, 0.0)
@@ -316,13 +303,15 @@ def widened(
     gained = np.where(allowed, gained, -np.inf)
     gained[allowed.argmax(axis=0), np.arange(shape[1])] += WORTH_WIDENING
     best = floors[gained.argmax(axis=0), np.arange(shape[1])]
-    if not best.any():
-        return experts
     least, eta = like(best, experts.eta), experts.eta
     xp = namespace(eta)
     narrow = like(own_scale, eta) & (eta[1] - eta[0] ** 2 < least)
+    if not bool(narrow.any()):
+        return fit, codes, prior
     wide = [eta[0], xp.where(narrow, eta[0] ** 2 + least, eta[1]), *eta[2:]]
-    return replace(experts, eta=xp.stack(wide))
+    experts = replace(experts, eta=xp.stack(wide))
+    codes, prior = encoding.counted(task.engine, fit.rows, experts, prior=prior)
+    return replace(fit, experts=experts), codes, prior
 
 
 def _allowed_floors(rows: Rows | SparseRows, own_scale: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -378,6 +367,14 @@ def _averages(sums: Array, population: Array, epsilon: float) -> Array:
     """Means of the experts, with the data's mean as pseudo-rows (eq. 5)."""
     weight = namespace(sums).clip(sums[0], 0.0, None)
     return (sums[1] + epsilon * population[0]) / (weight + epsilon)
+
+
+def _some_rows(task: Task, fit: Fit, codes: Any, rng: np.random.Generator) -> tuple[LeftOut, Rows]:
+    """Rows of a fit on which variances are estimated: all, or some if they have many values."""
+    weight = None if codes.weight is None else to_numpy(codes.weight)
+    most = max(FEWEST, int(MOST_VALUES / task.n_features))
+    [some] = leave_out(weight, fit.n_rows, most, 1, rng)
+    return some, _where_they_are(some.taken(task.engine, fit.rows))
 
 
 def _where_they_are(rows: Any) -> Rows:

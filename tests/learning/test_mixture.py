@@ -12,6 +12,7 @@ from dynpart.families import column_moments, make_family
 from dynpart.learning import Annealed, Task, fit_mixture
 from dynpart.learning._contest import contest
 from dynpart.learning._mixture import learn_mixture
+from dynpart.learning._restarts import _continued
 from dynpart.persistence import load
 from dynpart.rows import Rows
 
@@ -121,11 +122,15 @@ def test_codes_of_rows_that_are_mostly_empty_cost_less_than_columns():
 @pytest.mark.slow
 @pytest.mark.parametrize(("make", "has_parts"), [(clusters, False), (parts, True)])
 def test_a_close_call_is_decided_by_rows_that_neither_has_seen(make, has_parts, monkeypatch):
-    asked = []
+    asked, continued = [], []
 
     def decided(*arguments):
         asked.append(contest(*arguments))
         return asked[-1]
+
+    def further(*arguments):
+        continued.append(_continued(*arguments))
+        return continued[-1]
 
     def at_any_rate(task, plan, rows, enough, seed):
         return learn_mixture(task, plan, rows, -np.inf, seed)
@@ -133,10 +138,14 @@ def test_a_close_call_is_decided_by_rows_that_neither_has_seen(make, has_parts, 
     monkeypatch.setattr("dynpart.learning._unseen.CLOSE", np.inf)
     monkeypatch.setattr("dynpart.learning._restarts.learn_mixture", at_any_rate)
     monkeypatch.setattr("dynpart.learning._restarts.contest", decided)
+    monkeypatch.setattr("dynpart.learning._restarts._continued", further)
     model = DynamicPartitionModel(8, max_iter=10, random_state=0)
     model.fit(make(2400))
     assert [winner is not None for winner in asked] == [has_parts]
     assert model.adaptation_.mixture == (not has_parts)
+    assert len(continued) == has_parts
+    for fit in continued:  # iterations are counted as in any fit
+        assert [record.iteration for record in fit.history] == list(range(10))
 
 
 @pytest.mark.parametrize(

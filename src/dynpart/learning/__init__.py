@@ -12,7 +12,7 @@ from dynpart.learning._connectivity import neighbourly
 from dynpart.learning._contest import log_densities
 from dynpart.learning._diagnosis import complaints
 from dynpart.learning._learner import RunLog, iterate, learn_once, relearn
-from dynpart.learning._left_out import leave_out
+from dynpart.learning._left_out import LeftOut, leave_out
 from dynpart.learning._mixture import PULLS, Mixture, allows_mixture, can_pull, fit_mixture
 from dynpart.learning._objective import activation_probabilities, penalised_objective
 from dynpart.learning._plans import Annealed, Paper, Plan, Sizes, Step, candidates
@@ -32,6 +32,7 @@ __all__ = [
     "Fit",
     "IterationRecord",
     "LearnerState",
+    "LeftOut",
     "Memory",
     "Mixture",
     "Paper",

@@ -173,11 +173,13 @@ def _single_fit(
 
 
 def _continued(task: Task, plan: Plan, begun: Fit, seed: int, rule: PursuitRule) -> Fit:
-    """A fit to some of the rows, continued with all of them."""
+    """A fit to some of the rows, continued with all of them: its last iterations, done again."""
     floor = begun.adaptation.min_active
     state = relearn(task, plan, begun.experts, floor, seed=seed)
     fit = _finished(task, plan, state, begun.adaptation, seed, rule)
-    return replace(fit, history=begun.history + fit.history)
+    before = begun.history[: -len(fit.history)]
+    again = (replace(one, iteration=t) for t, one in enumerate(fit.history, len(before)))
+    return replace(fit, history=(*before, *again))
 
 
 def _finished(
