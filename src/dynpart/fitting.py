@@ -300,7 +300,7 @@ class LearningModel(CountedModel):
             codes, prior = encoding.counted(task.engine, fit.rows, fit.experts, fit.codes)
         experts = fit.experts
         if self.autoregressive is None and task.joint:
-            fit, codes, prior = refit(task, epsilon, encoding, fit, codes, prior)
+            fit, codes, prior = refit(task, epsilon, encoding, fit, codes, prior, seed)
             if self.variance_floor is None and shrunk:
                 fit, codes, prior = widened(task, epsilon, encoding, fit, codes, prior, seed)
             experts = with_widths(task, epsilon, encoding, fit, codes, prior, seed)

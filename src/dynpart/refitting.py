@@ -1,8 +1,9 @@
-"""Refitting: opinions and prior fitted again, to the posterior over all codes.
+"""Refitting: opinions and prior fitted again, to the posterior over codes.
 
 Learning assigns every row to its one best code. If codes overlap, this makes opinions too certain,
-because each expert is fitted to the values that it predicts well. If all codes can be enumerated,
-EM continues with posteriors instead, for fixed levels of expertise.
+because each expert is fitted to the values that it predicts well. EM continues with posteriors
+instead, for fixed levels of expertise: exact ones if all codes can be enumerated, otherwise with
+codes drawn from them.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from dynpart.arrays import row_blocks, to_numpy
 from dynpart.encoding import Encoding
 from dynpart.engines import Experts, row_log_base
 from dynpart.enumeration import EveryCode, all_codes, are_few
-from dynpart.learning import Fit, Task
+from dynpart.learning import Fit, Task, are_drawable, fitted_to_draws
 from dynpart.prior import CodePrior
 from dynpart.pursuits import pursue
 from dynpart.rows import Rows
@@ -38,14 +39,20 @@ NEGLIGIBLE = 1e-3
 
 
 def refit(
-    task: Task, epsilon: float, encoding: Encoding, fit: Fit, codes: Any, prior: CodePrior
+    task: Task,
+    epsilon: float,
+    encoding: Encoding,
+    fit: Fit,
+    codes: Any,
+    prior: CodePrior,
+    seed: int,
 ) -> tuple[Fit, Any, CodePrior]:
-    """A finished run of the learner refitted to all codes, if these are few.
+    """A finished run of the learner refitted to all codes, or to codes drawn if these are many.
 
     The fit is returned unchanged if codes are chosen by likelihood alone, if opinions are not
     shrunk averages, if their variances are wider than those of densities, or if there are fewer
-    than two rows per expert. If a mixture was preferred to several experts per row, both are
-    refitted and compared again.
+    than two rows per expert. If a mixture was preferred to several experts per row and codes are
+    few, both are refitted and compared again. A mixture of many needs no refit.
 
     Parameters
     ----------
@@ -57,6 +64,7 @@ def refit(
     codes : Codes
         Of ``fit.rows``, chosen under `prior`.
     prior : CodePrior
+    seed : int
 
     Returns
     -------
@@ -67,8 +75,10 @@ def refit(
     n_rows, shape = task.moments.n_rows, fit.experts.log2_expertise.shape
     limits = encoding.limits(shape[0])
     suits = encoding.is_joint and _has_densities(task, fit) and task.n_rows >= 2 * shape[0]
-    if not (suits and is_affordable(n_rows, shape, limits)):
+    if not suits:
         return fit, codes, prior
+    if not is_affordable(n_rows, shape, limits):
+        return _redrawn(task, epsilon, encoding, fit, codes, prior, seed)
     rows = task.engine.take(task.rows, np.arange(n_rows)).to_numpy()
     own = np.ones(len(rows)) if rows.weight is None else rows.weight
     population = to_numpy(task.population)
@@ -93,6 +103,27 @@ def refit(
             best, prior = several, its_prior
     codes = pursue(task.engine, best.rows, best.experts, encoding.rule(shape, prior))
     return best, codes, prior
+
+
+def _redrawn(
+    task: Task,
+    epsilon: float,
+    encoding: Encoding,
+    fit: Fit,
+    codes: Any,
+    prior: CodePrior,
+    seed: int,
+) -> tuple[Fit, Any, CodePrior]:
+    """The same with codes that are drawn, if that is affordable."""
+    if fit.adaptation.mixture or not are_drawable(task, fit.experts):
+        return fit, codes, prior
+    rule = encoding.rule((task.n_experts, task.n_features))
+    sharpness = fit.history[-1].step.sharpness
+    experts, prior = fitted_to_draws(
+        task, epsilon, fit.experts, prior, rule, sharpness, encoding.prior_of, seed
+    )
+    codes = pursue(task.engine, fit.rows, experts, replace(rule, prior=prior))
+    return replace(fit, experts=experts), codes, prior
 
 
 def _has_densities(task: Task, fit: Fit) -> bool:

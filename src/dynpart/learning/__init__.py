@@ -11,6 +11,7 @@ from dynpart.learning._batch import (
 from dynpart.learning._connectivity import neighbourly
 from dynpart.learning._contest import log_densities
 from dynpart.learning._diagnosis import complaints
+from dynpart.learning._drawn import are_drawable, fitted_to_draws
 from dynpart.learning._learner import RunLog, iterate, learn_once, relearn
 from dynpart.learning._left_out import LeftOut, leave_out
 from dynpart.learning._mixture import PULLS, Mixture, allows_mixture, can_pull, fit_mixture
@@ -45,6 +46,7 @@ __all__ = [
     "Trial",
     "activation_probabilities",
     "allows_mixture",
+    "are_drawable",
     "break_ties",
     "can_pull",
     "candidates",
@@ -52,6 +54,7 @@ __all__ = [
     "expected_kernels",
     "fit_experts",
     "fit_mixture",
+    "fitted_to_draws",
     "held_back_parts",
     "iterate",
     "learn_once",

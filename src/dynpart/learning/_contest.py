@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from dynpart.arrays import to_numpy
 from dynpart.engines import Engine, Experts, PursuitRule, row_log_base
+from dynpart.learning._drawn import are_drawable, fitted_to_draws
 from dynpart.learning._learner import prior_of
 from dynpart.learning._mixture import fit_mixture
 from dynpart.learning._plans import Plan
@@ -18,7 +19,7 @@ from dynpart.learning._splits import splits_of
 from dynpart.learning._task import Task
 from dynpart.learning._unseen import WORTH_IT
 from dynpart.neighbourhood import neighbourhood
-from dynpart.prior import MOST_TYPES, ROUGHLY, CodePrior
+from dynpart.prior import MOST_TYPES, ROUGHLY, CodePrior, fit_prior
 from dynpart.pursuits import pursue
 
 if TYPE_CHECKING:
@@ -66,8 +67,13 @@ def contest(
     engine, fit = split.task.engine, learn(split.task)
     prior = prior_of(fit.codes, task.n_experts, ROUGHLY)
     codes = pursue(engine, fit.rows, fit.experts, replace(rule, prior=prior))
-    prior = prior_of(codes, task.n_experts, MOST_TYPES)
-    several = log_densities(engine, fit.experts, prior, split.held, replace(rule, prior=prior))
+    prior, experts = prior_of(codes, task.n_experts, MOST_TYPES), fit.experts
+    if are_drawable(split.task, experts):
+        last = fit.history[-1].step
+        experts, prior = fitted_to_draws(
+            split.task, plan.epsilon, experts, prior, rule, last.sharpness, fit_prior, seed
+        )
+    several = log_densities(engine, experts, prior, split.held, replace(rule, prior=prior))
     alone = fit_mixture(split.task, plan, seed, epsilon).log_densities(split.held)
     gap = float(np.average(alone - several, weights=split.weight))
     return None if task.n_rows * gap > WORTH_IT else fit

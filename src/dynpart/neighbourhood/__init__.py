@@ -1,5 +1,6 @@
-"""The neighbourhood of codes: sums over codes that a few changes lead to."""
+"""The neighbourhood of codes: sums over codes that a few changes lead to, and draws of them."""
 
+from dynpart.neighbourhood._draws import redrawn
 from dynpart.neighbourhood._sums import (
     MOST_TURNS,
     Neighbourhood,
@@ -16,4 +17,5 @@ __all__ = [
     "expert_losses",
     "neighbourhood",
     "neighbourhood_kernels",
+    "redrawn",
 ]

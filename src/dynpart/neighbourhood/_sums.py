@@ -77,7 +77,7 @@ def neighbourhood(
     def of_part(part: slice, *arguments: Any) -> None:
         sum_neighbours(*arguments, most_turns, found.log_density[part], found.activation[part])
 
-    _by_parts(rows, active, experts, prior, of_part)
+    by_parts(rows, active, experts, prior, of_part)
     return found
 
 
@@ -108,11 +108,11 @@ def expert_losses(
     def of_part(part: slice, *arguments: Any) -> None:
         lose_experts(*arguments, max(1, fewest), losses[part])
 
-    _by_parts(rows, active, experts, prior, of_part)
+    by_parts(rows, active, experts, prior, of_part)
     return losses
 
 
-def _by_parts(
+def by_parts(
     rows: Rows,
     active: NDArray[np.bool_],
     experts: Experts,
