@@ -87,7 +87,7 @@ class Selection:
     Attributes
     ----------
     n_experts : int
-        The number chosen.
+        The chosen number.
     tried : tuple of TriedSize
         All sizes that were tried, from small to large: the selection curve.
     columns : float
