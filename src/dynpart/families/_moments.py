@@ -69,7 +69,7 @@ class ColumnMoments:
 
     @classmethod
     def complete(cls, n_rows: int, mean: Any, variance: Any, is_binary: bool) -> ColumnMoments:
-        """Moments of `n_rows` rows without weights and missing values."""
+        """Moments of `n_rows` rows without weights or missing values."""
         flags = mean == mean if is_binary else None
         return cls(
             n_rows, mean, variance, is_binary, float(n_rows), 0 * mean + n_rows, zero_one=flags
