@@ -51,4 +51,5 @@ filled = model.impute(survey)
 right = filled.to_numpy()[~asked] == answers[~asked]
 most_common = survey.mode().iloc[0].to_numpy()
 guess = np.broadcast_to(most_common, answers.shape)[~asked] == answers[~asked]
-print(f"gaps filled correctly: {right.mean():.0%}; by the most common answer: {guess.mean():.0%}")
+print(f"gaps filled correctly: {right.mean():.0%}")
+print(f"by the most common answer: {guess.mean():.0%}")

@@ -44,4 +44,4 @@ parts = plot_decomposition(model, digits.test[:4], image_shape=digits.image_shap
 # The pixels that an expert owns (red) change with the other active experts: the partition is
 # *dynamic*.
 
-supports = plot_supports(model, digits.test, n_experts=4, n_codes=8, image_shape=digits.image_shape)
+supports = plot_supports(model, digits.test, n_experts=4, n_codes=8, image_shape=(8, 8))

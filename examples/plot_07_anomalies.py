@@ -32,11 +32,10 @@ rows = np.vstack([digits.test, turned])
 odd = np.arange(len(rows)) >= len(digits.test)
 
 scores = model.score_samples(rows)
-forest = IsolationForest(random_state=0).fit(digits.train)
-print(f"area under the curve, dynpart:          {roc_auc_score(odd, -scores):.3f}")
-print(
-    f"area under the curve, isolation forest: {roc_auc_score(odd, -forest.score_samples(rows)):.3f}"
-)
+others = IsolationForest(random_state=0).fit(digits.train).score_samples(rows)
+print("area under the ROC curve")
+print(f"dynpart           {roc_auc_score(odd, -scores):.3f}")
+print(f"isolation forest  {roc_auc_score(odd, -others):.3f}")
 
 # %%
 # The four least likely rows, decomposed
@@ -44,4 +43,5 @@ print(
 # A digit, its reconstruction and its parts. The unusual pixels are those that the reconstruction
 # misses.
 
-figure = plot_decomposition(model, rows[np.argsort(scores)[:4]], image_shape=digits.image_shape)
+least = rows[np.argsort(scores)[:4]]
+figure = plot_decomposition(model, least, image_shape=digits.image_shape)

@@ -12,7 +12,7 @@ A fifth of the pixels of test digits is hidden. Which method fills in most of th
 import time
 
 import numpy as np
-from sklearn.experimental import enable_iterative_imputer  # noqa: F401
+from sklearn.experimental import enable_iterative_imputer
 from sklearn.impute import IterativeImputer, KNNImputer, SimpleImputer
 
 from dynpart import DynamicPartitionModel

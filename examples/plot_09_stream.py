@@ -34,13 +34,15 @@ print(f"score: {model.score(pairs):.2f} nats per row")
 # %%
 # New rows arrive
 # ---------------
-# Each batch updates running averages with a step that decreases from batch to batch.
+# Each batch updates running averages with a step that decreases from batch to batch. A stream
+# scores codes by independent activations; ``recount`` learns their prior again, from rows.
 
 for _ in range(5):
     model.partial_fit(pairs[rng.integers(0, 32, 500)])
 
-print(f"active experts per row: {model.transform(pairs).sum(axis=1).mean():.1f}")
-print(f"score: {model.score(pairs):.2f} nats per row")
+print(f"score with independent activations: {model.score(pairs):.2f} nats per row")
+model.recount(pairs[rng.integers(0, 32, 5_000)])
+print(f"score with a learnt prior: {model.score(pairs):.2f} nats per row")
 
 # %%
 # One expert per level of a pair

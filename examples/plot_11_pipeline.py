@@ -41,7 +41,7 @@ for name, pipeline in pipelines.items():
 
 model = pipelines["40 experts"][0].set_output(transform="pandas")
 codes = model.transform(digits.test)
-codes.iloc[:5, :6]
+codes.iloc[:5, :4]
 
 # %%
 # Which expert indicates which digit?

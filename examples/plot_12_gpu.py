@@ -3,8 +3,7 @@ On a GPU
 ========
 
 ``engine="torch"`` runs pursuit, sums and learning in torch: with special kernels on a GPU, and with
-plain torch on any other device. Needs ``pip install 'dynpart[gpu]'``. The output shows the device
-that was used.
+plain torch on any other device. Needs ``pip install 'dynpart[gpu]'``.
 """
 
 # %%

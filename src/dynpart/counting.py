@@ -29,10 +29,10 @@ class CountedModel(FittedModel):
         """Estimate activation probabilities and prior again, with the current encoding parameters.
 
         :meth:`fit` counts activations in codes found with the parameters at that time. After
-        a change of `max_active`, `n_active`, `activation_cost`, `criterion`, `n_starts`, `n_swaps`
-        or `prune`, ``activation_probabilities_`` belong to other codes than :meth:`transform`
-        finds; what relies on them is rejected until they are counted again. Experts stay as they
-        are.
+        a change of `max_active`, `n_active`, `prior`, `activation_cost`, `criterion`, `n_starts`,
+        `n_swaps` or `prune`, ``activation_probabilities_`` belong to other codes than
+        :meth:`transform` finds. Methods that use them raise ValueError until this one is called.
+        Experts do not change.
 
         Parameters
         ----------

@@ -56,7 +56,7 @@ class Pursuit:
 
     @classmethod
     def joined(cls, parts: Sequence[Pursuit]) -> Pursuit:
-        """The pursuits of some rows after those of others."""
+        """The pursuits of several `parts` of the rows, concatenated."""
         n_steps = max(part.order.shape[1] for part in parts)
 
         def wide(array: NDArray, fill: float) -> NDArray:
@@ -330,7 +330,7 @@ def _amplitudes(
 
 
 def in_activation_order(rows: Rows, codes: Codes, experts: Experts, cost: Array) -> Pursuit:
-    """The codes of these rows in the order of activation, with the gain of each step.
+    """The codes of these rows in the order of activation, with the log-likelihood after each step.
 
     For a greedy code this is the order in which experts were activated. A refined code has no such
     order: its experts are sorted as a greedy search among them would activate them.

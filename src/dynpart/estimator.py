@@ -162,6 +162,8 @@ class DynamicPartitionModel(
         Log-likelihoods of training rows under the model and under independent columns.
     stability_ : Stability
         How often each expert is found again in bootstrap samples, after :meth:`stability`.
+    expert_names_ : list of str
+        Names of the experts, made of their most unusual opinions or set by :meth:`rename_experts`.
     means_ : ndarray of shape (n_experts, n_features)
         Opinions: the mean of every variable under every expert.
     variances_ : ndarray of shape (n_experts, n_features)
@@ -180,20 +182,20 @@ class DynamicPartitionModel(
     objective_history_ : ndarray of shape (`n_iter_`,)
         Mean joint log-likelihood log P(x | h) + log P(h) of each iteration's rows, in nats.
     history_ : tuple of IterationRecord
-        The full log of learning.
+        One record per iteration of learning.
     adaptation_ : Adaptation
         Adaptation of the schedule to the data, with reasons; printed with ``verbose=2``.
     family_ : Family
         The family of the columns.
     n_iter_ : int
-        Iterations run.
+        Number of iterations of learning.
     n_features_in_ : int
         Number of variables.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the variables, if the input had names.
     image_shape_ : tuple of int
-        (height, width) if rows are images. Set it after a fit; model files, figures and commands
-        use it.
+        (height, width) if rows are images. Set it after a fit, or before a fit with
+        `autoregressive`; model files, figures and commands use it.
     schema_ : Schema
         Kinds, names and levels of the variables, and the image shape.
 

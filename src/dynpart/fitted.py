@@ -168,7 +168,7 @@ class FittedModel(
         return self._by_blocks(self._codes, X)
 
     def pursue(self, X: ArrayLike) -> Pursuit:
-        """Encode rows and return the order of activation with the gain of each step.
+        """Encode rows and return the order of activation with log P(x | h) after each step.
 
         Parameters
         ----------
@@ -379,7 +379,8 @@ class FittedModel(
         >>> from dynpart import DynamicPartitionModel
         >>> rng = np.random.default_rng(0)
         >>> X = rng.uniform(0.5, 2, (60, 1)) * np.sin(np.arange(12.0))
-        >>> model = DynamicPartitionModel(2, amplitude="gain", max_active=1, random_state=0).fit(X)
+        >>> model = DynamicPartitionModel(2, amplitude="gain", max_active=1, random_state=0)
+        >>> model = model.fit(X)
         >>> H = model.transform(X)
         >>> error = model.inverse_transform(H, model.amplitudes(X, H)) - X
         >>> bool(np.abs(error).max() < np.abs(model.inverse_transform(H) - X).max() / 3)

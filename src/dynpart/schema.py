@@ -115,7 +115,7 @@ class Schema:
         names: Iterable[Any] | None = None,
         image_shape: Iterable[int] | None = None,
     ) -> Self:
-        """The schema of variables that are all of one kind."""
+        """The schema of `n_features` variables of one `kind`, with `names` if they have any."""
         return cls(
             (kind,) * n_features,
             None if names is None else tuple(names),
@@ -203,13 +203,14 @@ class Schema:
         Parameters
         ----------
         value : object
-            From an untrusted file.
+            JSON value, which may come from an untrusted file.
         n_features : int
-            Must be verified before, because memory is allocated for as many variables.
+            Number of variables. Verify it first, because memory is allocated for as many.
 
         Returns
         -------
         Schema
+            The schema, checked.
 
         Raises
         ------

@@ -156,7 +156,7 @@ class JudgesStability:
         random_state : int, RandomState instance or None, default=None
             Seed or generator of the random numbers; None draws a different seed in every call.
         sample_weight : array-like of shape (n_rows,), default=None
-            How many rows each row stands for.
+            Weights of the rows; 3 is equivalent to three equal rows.
 
         Returns
         -------

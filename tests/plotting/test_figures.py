@@ -1,6 +1,7 @@
 """Figures show what the model says: colours and layout are checked against its arrays."""
 
 import copy
+import itertools
 import sys
 
 import numpy as np
@@ -113,6 +114,20 @@ def test_names_of_the_data_are_written_beside_its_variables(rows):
     fitted = DynamicPartitionModel(n_experts=3, max_iter=4, random_state=0).fit(table)
     labels = plot_experts(fitted).axes[0].get_xticklabels()
     assert [label.get_text() for label in labels] == list(table.columns)
+
+
+@pytest.mark.parametrize(("n_experts", "n_features"), [(20, 40), (3, 60), (40, 4)])
+def test_labels_of_a_table_do_not_overlap_and_the_table_fills_its_figure(n_experts, n_features):
+    figure = plot_templates(np.zeros((n_experts, n_features)))
+    figure.canvas.draw()
+    axes = figure.axes[0]
+    for labels, side in ((axes.get_xticklabels(), "x"), (axes.get_yticklabels(), "y")):
+        extents = [label.get_window_extent() for label in labels]
+        ends = sorted(getattr(extent, f"interval{side}").tolist() for extent in extents)
+        assert all(first[1] <= then[0] for first, then in itertools.pairwise(ends))
+    drawn = axes.get_tightbbox()
+    assert drawn.height > 0.8 * figure.bbox.height
+    assert drawn.width > 0.8 * figure.bbox.width
 
 
 def test_templates_are_white_at_zero_and_black_at_one():

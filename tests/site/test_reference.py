@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from dynpart import DynamicPartitionModel
+from dynpart.datasets import make_pairs
+
 PAGES = Path(__file__).parents[2] / "docs" / "api"
 CONSTANTS = {"KINDS", "SURE", "__version__"}
 MODULES = ["", "baselines", "datasets", "explorer", "families", "plotting", "streaming"]
@@ -50,10 +53,20 @@ def documented(item):
 
 
 def methods(kind):
-    """Methods of a class that are ours, and no properties."""
-    for name, method in inspect.getmembers(kind, inspect.isfunction):
-        if not name.startswith("_") and method.__module__.startswith("dynpart."):
+    """Methods of a class that are ours, also those of the class itself, and no properties."""
+    for name, method in inspect.getmembers(kind, inspect.isroutine):
+        if not name.startswith("_") and (method.__module__ or "").startswith("dynpart."):
             yield f"{kind.__name__}.{name}", method
+
+
+def properties(kind):
+    """Functions behind the properties of a class that are ours and are shown."""
+    for base in kind.__mro__:
+        for name, item in vars(base).items():
+            function = getattr(item, "fget", None) or getattr(item, "func", None)
+            ours = (getattr(function, "__module__", None) or "").startswith("dynpart.")
+            if ours and not name.startswith("_") and inspect.getdoc(function):
+                yield f"{kind.__name__}.{name}", function
 
 
 def in_the_reference():
@@ -90,10 +103,26 @@ def test_every_parameter_is_documented_with_its_default(item):
             assert eval(stated, {}) == parameter.default, f"{name} has another default"
 
 
-@pytest.mark.parametrize("item", ITEMS)
+def with_properties():
+    for name, item in in_the_reference():
+        yield pytest.param(item, id=name)
+        if inspect.isclass(item):
+            for its, function in properties(item):
+                yield pytest.param(function, id=its)
+
+
+@pytest.mark.parametrize("item", list(with_properties()))
 def test_every_entry_has_a_meaning(item):
     bare = [line for _, line, below in entries(item) if not below.startswith("    ")]
     assert not bare, f"no meaning is given for {bare}"
+
+
+def test_every_attribute_of_a_fitted_model_is_documented():
+    X = make_pairs(2, 40, random_state=0)
+    model = DynamicPartitionModel(4, max_iter=4, random_state=0).fit(X)
+    model.stability(X, 1)
+    found = {name for name in dir(model) if name.endswith("_") and not name.startswith("_")}
+    assert found <= documented(DynamicPartitionModel).keys()
 
 
 def methods_of_classes():
@@ -113,6 +142,8 @@ def test_every_argument_of_a_method_is_explained(kind, method):
     known = documented(method).keys() | set(re.findall(r"`(\w+)`", " ".join(texts)))
     for base in kind.__mro__:
         known |= documented(getattr(base, method.__name__, object)).keys()
+    if inspect.ismethod(method):  # of the class: its arguments may be attributes
+        known |= documented(kind).keys()
     missing = set(inspect.signature(method).parameters) - {"self"} - known
     assert not missing
     test_every_entry_has_a_meaning(method)

@@ -110,6 +110,15 @@ def test_every_page_is_sound_on_a_desk_and_on_a_phone(pages, browser, part):
         "return [...document.querySelectorAll('.bd-article-container, .bd-sidebar-secondary')]"
         ".filter(part => part.scrollWidth > part.clientWidth).length"
     )
+    # A name of a parameter that is one word is on one line.
+    broken_names = (
+        "const lines = name => { const text = document.createRange();"
+        " text.selectNodeContents(name);"
+        " return new Set([...text.getClientRects()].map(part => Math.round(part.top))).size; };"
+        "return [...document.querySelectorAll('dl.field-list dl.simple dt > strong')]"
+        ".filter(name => !name.innerText.includes(' ') && lines(name) > 1)"
+        ".map(name => name.innerText)"
+    )
     browser.get_log("browser")
     shown = [path for path in pages if path.relative_to(SITE).parts[0] != "_modules"]
     for path in shown[part::4]:
@@ -121,11 +130,20 @@ def test_every_page_is_sound_on_a_desk_and_on_a_phone(pages, browser, part):
         assert browser.execute_script(broken) == 0, f"{name}: a picture is broken"
         assert browser.execute_script(too_wide) <= 0, f"{name} is too wide for a desk"
         assert browser.execute_script(cut_off) == 0, f"{name}: text is cut off on a desk"
+        assert browser.execute_script(broken_names) == [], f"{name}: names are broken on a desk"
         resize(browser, PHONE)
+        assert browser.execute_script(broken_names) == [], f"{name}: names are broken on a phone"
         assert browser.execute_script(cut_off) == 0, f"{name}: text is cut off on a phone"
         assert browser.execute_script(too_wide) <= 0, f"{name} is too wide for a phone"
         complaints = [line for line in browser.get_log("browser") if line["level"] != "INFO"]
         assert complaints == [], f"{name}: the console is not silent"
+
+
+def test_the_index_has_the_width_of_a_phone(pages, browser):
+    resize(browser, PHONE)
+    browser.get((SITE / "genindex.html").as_uri())
+    widths = "return [...document.querySelectorAll('.indextable td')].map(cell => cell.offsetWidth)"
+    assert min(browser.execute_script(widths)) > 0.8 * PHONE
 
 
 def test_the_search_finds_pages_without_a_server(pages, browser):

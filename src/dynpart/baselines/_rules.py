@@ -35,7 +35,7 @@ class Rule(ABC):
     Parameters
     ----------
     epsilon : float
-        Strength of the pull towards the data's average (or towards abstaining).
+        Weight, in rows, of the average of the data (or of abstaining) in each template.
     """
 
     epsilon: float = 0.5

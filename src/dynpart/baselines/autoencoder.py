@@ -33,12 +33,12 @@ class Autoencoder(Baseline):
         "plain" only reconstructs its input, "denoising" also hides some of it (Vincent et al.,
         2008), "sparse" holds the mean activation near `n_active` / `n_components` (Ng, 2011).
     n_active : float, default=5
-        Wanted number of active units of the sparse kind.
+        Target mean number of active units if `kind` is "sparse".
     corruption : float, default=0.3
-        Share of the input that the denoising kind hides.
+        Share of the input that is hidden if `kind` is "denoising".
     sparsity_weight : float, default=1.0
-        Weight of the divergence from the wanted activation, summed over units, against the loss
-        of a row.
+        Weight of the divergence from the target activation, summed over units, relative to the
+        loss of a row.
     learning_rate : float, default=0.01
         Learning rate at the start; it falls to a tenth in the last third.
     n_updates : int, default=3000
@@ -133,7 +133,7 @@ class Autoencoder(Baseline):
         return functional.mse_loss(out, x, reduction="sum") / len(x)
 
     def _divergence(self, torch, h: torch.Tensor) -> torch.Tensor:  # type: ignore[no-untyped-def]
-        """Kullback-Leibler divergence of the mean activations from the wanted one."""
+        """Kullback-Leibler divergence of the mean activations from the target."""
         wanted = min(0.99, self.n_active / self.n_components)
         found = h.mean(dim=0).clamp(1e-4, 1 - 1e-4)
         on = wanted * torch.log(wanted / found)

@@ -20,7 +20,7 @@ N_BISECTIONS = 12
 
 
 class ComposedPursuit(Baseline):
-    """Greedy pursuit and EM-like updates, as in our own model, under another composition rule.
+    """Binary units learnt as in `DynamicPartitionModel`, under another composition rule.
 
     Parameters
     ----------
@@ -33,18 +33,18 @@ class ComposedPursuit(Baseline):
     max_active : int, default=None
         Maximum number of active units per row.
     mean_active : float, default=None
-        Wanted mean number of active units: the activation cost (the sparsity penalty) is tuned
-        to it. By default a unit is activated as soon as it gains.
+        Target mean number of active units, to which the activation cost (the sparsity penalty) is
+        tuned. None sets the cost to 0.
     criterion : {"likelihood", "reconstruction"}, default="likelihood"
-        What codes are chosen for when rows are encoded, as in our own model.
+        Criterion for the choice of codes in encoding, as in `DynamicPartitionModel`.
     n_starts : int, default=1
-        Pursuits of each row in encoding, each starting with another unit; the best code is kept.
+        Number of pursuits per row in encoding, each from another unit; the best code is kept.
     max_iter : int, default=40
         Number of iterations.
     batch_size : int, default=2000
-        Most rows drawn per iteration.
+        Maximum number of rows drawn per iteration.
     epsilon : float, default=0.5
-        Strength of the pull towards the data's average.
+        Weight, in rows, of the average of the data in each template.
     random_state : int, RandomState instance or None, default=None
         Seed or generator of the random numbers; None draws a different seed in every call.
 
@@ -55,7 +55,7 @@ class ComposedPursuit(Baseline):
     base_ : ndarray of shape (n_features,)
         Probabilities where no unit is active.
     cost_ : float
-        Nats a unit must gain to be active.
+        Activation cost of a unit, in nats.
 
     Examples
     --------

@@ -78,7 +78,7 @@ class SparseDictionary(Baseline):
     n_components : int, default=10
         Number of atoms.
     n_active : int, default=5
-        Wanted number of active atoms.
+        Number of active atoms per row.
     max_iter : int, default=20
         Passes over the data.
     random_state : int, RandomState instance or None, default=None

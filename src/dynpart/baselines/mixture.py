@@ -26,7 +26,7 @@ class Mixture(Baseline):
     max_iter : int, default=50
         Maximum number of EM iterations.
     epsilon : float, default=0.5
-        Rows' worth of the data's average in each Bernoulli template.
+        Weight, in rows, of the average of the data in each Bernoulli template.
     clip : float, default=0.001
         Probabilities of Bernoulli templates are kept this far from 0 and 1.
     random_state : int, RandomState instance or None, default=None

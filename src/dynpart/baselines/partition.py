@@ -68,9 +68,9 @@ class FixedPartition(Baseline):
     n_components : int, default=10
         Number of units over all cells; cells share them as evenly as can be.
     n_active : int, default=2
-        Number of cells, and so of active units.
+        Number of cells, which is also the number of active units.
     cell_model : {"mixture", "k-means"}, default="mixture"
-        What each cell holds; "k-means" is product quantisation.
+        Model of each cell; "k-means" is product quantisation.
     image_shape : tuple of int, default=None
         Cells are rectangles of an image of this shape; by default runs of neighbouring
         variables.

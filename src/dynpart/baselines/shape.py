@@ -26,10 +26,10 @@ class ShapeBoltzmannMachine(Baseline):
     updates, the model's side by persistent chains (stochastic approximation).
 
     The paper has 2,000 units (500 a patch) and 100 for horses of 32 x 32 pixels, and an overlap of
-    4. It leaves open, and we chose: chains as many as rows of a batch; one step of Gibbs sampling
-    an update; a learning rate that falls linearly to 0 in each of the three phases; a momentum of
-    0.5; ten mean-field updates; weights that start at normal noise of 0.01; inputs of the first
-    layer are not doubled while it is learnt alone.
+    4. It does not state the other settings. Here there are as many chains as rows in a batch, one
+    step of Gibbs sampling per update, and ten mean-field updates. The learning rate falls linearly
+    to 0 in each of the three phases, the momentum is 0.5, and weights start as normal noise with
+    standard deviation 0.01. Inputs of the first layer are not doubled while it is learnt alone.
 
     Parameters
     ----------

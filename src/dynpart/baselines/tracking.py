@@ -91,7 +91,7 @@ def hindsight_share(losses: Array, share: float, *, rate: float = 1.0) -> Array:
 def learn_expertise(X: NDArray, opinions: Array, *, n_iter: int = 15) -> Array:
     """Levels of expertise of given experts, all active in every row.
 
-    The update of our default learner: expertise moves by up to a factor of two with the evidence,
+    The update of the default learner: expertise moves by up to a factor of two with the evidence,
     the gradient's sum over rows in units of its own standard error.
 
     Parameters

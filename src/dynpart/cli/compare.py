@@ -67,7 +67,7 @@ def command(
         bool, typer.Option(help="Score on held-back training rows, without using the test rows.")
     ] = False,
 ) -> None:
-    """Compare our model with every model that the paper names: a table, curves and templates.
+    """Compare dynpart with every model that the paper names: a table, curves and templates.
 
     Writes results, figures and a document. Results that are already in the folder are reused, so
     an interrupted comparison continues.

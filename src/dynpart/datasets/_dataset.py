@@ -19,7 +19,7 @@ class ImageDataset:
     Attributes
     ----------
     name : str
-        What the data set is called.
+        Name of the data set.
     data : ndarray of shape (n_samples, n_pixels)
         uint8 with values 0 and 1 for binary images, float32 between 0 and 1 for gray ones;
         pixels in row-major order.

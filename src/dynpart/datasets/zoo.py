@@ -19,13 +19,13 @@ class TableDataset:
     Attributes
     ----------
     name : str
-        What the data set is called.
+        Name of the data set.
     data : ndarray of shape (n_rows, n_features)
-        One row per animal.
+        Values, one row per observation.
     feature_names : tuple of str
         Names of the columns.
     row_names : tuple of str
-        Names of the animals.
+        Names of the rows.
     kinds : dict of str to str
         Kinds of columns that cannot be detected from their values: ``columns=`` of the model.
     classes : tuple of str

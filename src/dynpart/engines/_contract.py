@@ -294,7 +294,7 @@ class Codes:
     log_base : ndarray of shape (n_rows,) or 0.0
         The part of it that does not depend on experts: b(x).
     weight : ndarray of shape (n_rows,) or None
-        Of the rows.
+        Weight of each row; None if all are 1.
     """
 
     members: NDArray[np.integer]
@@ -309,7 +309,7 @@ class Codes:
 
     @classmethod
     def joined(cls, parts: Sequence[Codes]) -> Codes:
-        """The codes of several parts of the rows, concatenated."""
+        """The codes of several `parts` of the rows, concatenated."""
         members, log_likelihood = (
             np.concatenate([getattr(part, name) for part in parts])
             for name in ("members", "log_likelihood")

@@ -49,7 +49,7 @@ class TorchCodes:
     log_base : Tensor of shape (n_rows,) or 0.0
         The part of the log-likelihood that does not depend on experts: b(x).
     weight : Tensor of shape (n_rows,) or None
-        Of the rows.
+        Weight of each row; None if all are 1.
     """
 
     members: Tensor

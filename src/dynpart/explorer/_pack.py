@@ -47,7 +47,7 @@ def pack(
     Parameters
     ----------
     model : DynamicPartitionModel
-        Fitted.
+        A fitted model.
     X : array-like of shape (n_rows, n_features)
         Codes of all rows are counted; at most `n_samples` of them are shown. NaN is missing.
     names, labels : sequence of str or None

@@ -364,7 +364,7 @@ class Family(ABC):
     def restored(
         cls, numbers: Mapping[str, Any], arrays: Mapping[str, NDArray], n_features: int
     ) -> Self:
-        """The family from the output of :meth:`stored`, for `n_features` variables.
+        """The family from `numbers` and `arrays`, as :meth:`stored` returns them.
 
         A file may hold anything: raise ValueError unless every number and array is present, has its
         type and shape, and lies in a range for which :meth:`natural` is finite. Callers guarantee

@@ -69,7 +69,7 @@ class Categorical(Family):
 
     @classmethod
     def with_levels(cls, levels: Any, binary: Any = None) -> Categorical:
-        """The family of variables with these numbers of levels, some of which are binary."""
+        """The family of variables with these numbers of `levels`, some of which are `binary`."""
         levels = np.asarray(levels, dtype=np.float64)
         binary = np.zeros(len(levels)) if binary is None else np.asarray(binary, dtype=np.float64)
         most = float(levels.max(initial=2.0))

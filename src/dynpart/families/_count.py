@@ -47,7 +47,7 @@ class Count(Family):
     Parameters
     ----------
     dispersion : ndarray of shape (n_features,)
-        Of each variable, shared by all experts.
+        Dispersion of each variable, shared by all experts.
 
     Examples
     --------
@@ -65,7 +65,7 @@ class Count(Family):
 
     @classmethod
     def for_data(cls, moments: ColumnMoments, *, variance_floor: float) -> Count:
-        """The family with the dispersion of the data, part of which experts will explain."""
+        """The family with the dispersion of the data; learning reduces it. No `variance_floor`."""
         xp = namespace(moments.mean)
         return cls(_dispersion(moments.observed, moments.mean, moments.variance, xp))
 

@@ -51,7 +51,8 @@ class Gaussian(Family):
         Smallest variance an expert may have, in squared units of the data: one for all columns,
         which then share a scale, or one for each.
     yardstick : float, default=None
-        Variance from which the unit follows; the floor if None.
+        Variance for choosing codes, if `floor` is a smaller bound for scores; also sets `unit`.
+        None uses `floor` for both.
 
     Examples
     --------

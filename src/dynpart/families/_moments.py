@@ -69,7 +69,7 @@ class ColumnMoments:
 
     @classmethod
     def complete(cls, n_rows: int, mean: Any, variance: Any, is_binary: bool) -> ColumnMoments:
-        """Moments of rows without weights in which everything was observed."""
+        """Moments of `n_rows` rows without weights or missing values."""
         flags = mean == mean if is_binary else None
         return cls(
             n_rows, mean, variance, is_binary, float(n_rows), 0 * mean + n_rows, zero_one=flags
@@ -192,7 +192,7 @@ def column_moments(X: NDArray, weight: NDArray | None = None) -> ColumnMoments:
     X : array of shape (n_rows, n_features)
         At least one row; NaN for missing values. Never copied as a whole.
     weight : array of shape (n_rows,), default=None
-        How many rows each row stands for.
+        Weights of the rows; 3 is equivalent to three equal rows.
 
     Returns
     -------

@@ -274,7 +274,7 @@ class Paper:
 
     The paper leaves some choices open. Here templates start at the data's average plus up to one
     standard deviation of noise. Expertise starts random within a factor of 2 of one, because with
-    equal levels the tie rule would decide every comparison forever. A gradient whose mean over rows
+    equal levels the tie rule would decide every comparison. A gradient whose mean over rows
     is below `still` counts as "very close to 0".
 
     Parameters

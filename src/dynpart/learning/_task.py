@@ -49,7 +49,7 @@ class Task:
     tol : float
         Change of opinions, in standard deviations of the data, below which they have settled.
     weight : ndarray of shape (n_rows,) or None
-        How many rows each row stands for.
+        Weights of the rows; 3 is equivalent to three equal rows.
     newton : bool
         Whether opinions are updated by Newton's method (appendix B) instead of averages (eq. 5).
     amplitude : Amplitude or None

@@ -11,7 +11,7 @@ from dynpart.storage import MOST_BYTES, restore
 def load(path: str | os.PathLike[str], *, max_bytes: int = MOST_BYTES) -> DynamicPartitionModel:
     """Read a fitted model from a file.
 
-    No file can make this run code or take more memory than a small multiple of its own size.
+    Loading runs no code from the file. Its memory is at most a small multiple of the file's size.
 
     Parameters
     ----------

@@ -252,9 +252,12 @@ def _panels(
     shapes = [values.shape for values, _ in panels.values()]
     n_units = max(shape[0] for shape in shapes)
     if image_shape is None:
-        cell = min(0.28, 4.0 / shapes[0][1])
-        width = np.clip(cell * shapes[0][1], 1.6, 7.0)
-        size = width + 0.4, np.clip(min(0.28, 9.0 / n_units) * n_units, 0.8, 9.0)
+        n_features = shapes[0][1]
+        narrowest = 0.1 if n_features <= MOST_NAMES else 0.0
+        width = np.clip(np.clip(4.0 / n_features, narrowest, 0.28) * n_features, 1.6, 7.0)
+        # Cells are square, but lines and columns have room for their labels.
+        line = min(max(0.14, min(0.28, width / n_features)), 9.0 / n_units)
+        size = width + 0.4, np.clip(line * n_units, 0.8, 9.0)
     else:
         tile = checked_shape(shapes[0][1], image_shape)
         columns = near_square(n_units, tile)
@@ -298,7 +301,7 @@ def _table(
         values,
         cmap=scale.cmap,
         norm=scale.norm,
-        aspect="equal" if max(values.shape) <= 2 * min(values.shape) else "auto",
+        aspect="auto",
         interpolation="nearest",
     )
     plain_axes(axes)
@@ -306,7 +309,8 @@ def _table(
         side.set(visible=True, color="0.7", linewidth=0.6)
     n_units, n_features = values.shape
     if n_features <= MOST_NAMES:
-        turned = max(map(len, names)) > 2
+        # Beyond 24 variables a column is too narrow for two digits side by side.
+        turned = max(map(len, names)) > (2 if n_features <= 24 else 1)
         axes.set_xticks(range(n_features), names, rotation=90 if turned else 0, fontsize=6.5)
     if n_units <= MOST_NAMES:
         numbers = range(n_units) if labels is None else labels

@@ -89,7 +89,7 @@ class CodePrior:
 
     @classmethod
     def independent(cls, probabilities: ArrayLike) -> Self:
-        """Independent bits with these activation probabilities, strictly between 0 and 1."""
+        """Independent bits with these activation `probabilities`, strictly between 0 and 1."""
         p = np.asarray(probabilities, dtype=np.float64)
         if p.ndim != 1 or not ((p > 0) & (p < 1)).all():
             raise ValueError(
@@ -107,8 +107,9 @@ class CodePrior:
         Parameters
         ----------
         log_weight : array of shape (n_types,)
+            Logarithms of the probabilities of the types.
         probabilities : array of shape (n_types, n_experts)
-            Strictly between 0 and 1. Both are of the same kind.
+            Activation probabilities, strictly between 0 and 1; the same kind of array.
         """
         xp = namespace(probabilities)
         row = xp.log(xp.stack([1 - probabilities, probabilities], axis=-1))
@@ -117,10 +118,12 @@ class CodePrior:
 
     @property
     def n_types(self) -> int:
+        """Number of types."""
         return self.parent.shape[0]
 
     @property
     def n_experts(self) -> int:
+        """Number of experts."""
         return self.parent.shape[1]
 
     def like(self, reference: Any) -> CodePrior:
@@ -167,10 +170,13 @@ class CodePrior:
         Returns
         -------
         constant : ndarray of shape (n_types,)
+            As in `coefficients`.
         single : ndarray of shape (n_experts, n_types)
+            As in `coefficients`, transposed.
         parent : ndarray of shape (n_experts, n_types)
-            n_experts for a root, an index that no code contains.
+            Parent of each expert; `n_experts`, an index that no code contains, for a root.
         pair : ndarray of shape (n_experts, n_types)
+            As in `coefficients`, transposed.
         """
         constant, single, pair = (to_numpy(part) for part in self.coefficients)
         parent = to_numpy(self.parent)

@@ -20,7 +20,7 @@ def distinct_codes(codes: Any, weight: Any = None) -> tuple[Any, Any]:
     codes : array of shape (n_rows, n_experts)
         Binary codes.
     weight : array of shape (n_rows,), default=None
-        How many rows each row stands for.
+        Weights of the rows; 3 is equivalent to three equal rows.
 
     Returns
     -------

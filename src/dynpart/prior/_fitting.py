@@ -51,7 +51,7 @@ def fit_prior(codes: Any, weight: Any = None, most_types: int = MOST_TYPES) -> C
     codes : array of shape (n_rows, n_experts)
         Binary codes. If they are on a GPU, the prior is computed there.
     weight : array of shape (n_rows,), default=None
-        How many rows each row stands for.
+        Weights of the rows; 3 is equivalent to three equal rows.
     most_types : int, default=128
         Maximum number of types.
 

@@ -69,7 +69,8 @@ class TriedSize:
         Mean log P(x) of the held-back rows, summed over the codes near those found; None in models
         of earlier versions, which did not compute it.
     density_error : float or None
-        Standard error of its difference from the highest; 0 for the highest.
+        Standard error of the difference from the highest density, in nats per row; 0 for the
+        highest.
     """
 
     n_experts: int
@@ -87,7 +88,7 @@ class Selection:
     Attributes
     ----------
     n_experts : int
-        The number chosen.
+        The chosen number.
     tried : tuple of TriedSize
         All sizes that were tried, from small to large: the selection curve.
     columns : float

@@ -52,9 +52,9 @@ def save(model: BaseEstimator, path: str | os.PathLike[str], *, overwrite: bool 
     Parameters
     ----------
     model : DynamicPartitionModel
-        Fitted.
+        A fitted model.
     path : path-like
-        By convention ``*.dynpart``.
+        File to write, by convention ``*.dynpart``.
     overwrite : bool, default=True
         Whether an existing file may be replaced.
 

@@ -76,7 +76,7 @@ class Averages:
 
     @classmethod
     def none(cls, experts: Experts) -> Averages:
-        """The averages before the first batch."""
+        """The averages of `experts` before the first batch: zeros."""
         nothing = namespace(experts.eta).zeros_like(experts.log2_expertise)
         stacked = namespace(nothing).stack([nothing] * (1 + len(experts.eta)))
         return cls(0.0, nothing[:, 0], ResponsibilitySums(stacked))
@@ -85,7 +85,7 @@ class Averages:
     def behind(
         cls, experts: Experts, sums: ResponsibilitySums, codes: CodeSummary, n_rows: float
     ) -> Averages:
-        """Averages that are consistent with these experts: `n_rows` rows with a batch's codes.
+        """Averages consistent with `experts`: `n_rows` rows like those of `sums` and `codes`.
 
         Half of the weight is spread evenly, so that experts that the batch does not use are kept.
         """
@@ -130,7 +130,7 @@ class Stream:
     candidates : tuple of Candidate
         The candidates, the leader first; after the search only the best one.
     moments : ColumnMoments or None
-        Of all rows so far; None before the first batch.
+        Column moments of all rows so far; None before the first batch.
     history : tuple of IterationRecord
         One record per batch, about the leader.
     n_batches : int

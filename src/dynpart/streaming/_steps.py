@@ -53,7 +53,7 @@ def accumulate(
     rule : PursuitRule
         How rows are encoded: limits on active experts, costs, refinement.
     sample_weight : ndarray of shape (n_rows,), default=None
-        How many rows each row stands for.
+        Weights of the rows; 3 is equivalent to three equal rows.
     engine : Engine, default=None
         What processes the rows; by default the best one of this machine.
 
@@ -132,7 +132,7 @@ def update(
     sums : Sums
         Sums over all rows, from :func:`accumulate` and :func:`merge`.
     moments : ColumnMoments
-        Of the data as a whole, towards which opinions are shrunk.
+        Column moments of all rows, towards which opinions are shrunk.
     plan : Plan, default=None
         Rule for the change of expertise, and epsilon; the default plan if None.
     log2_bound : float, default=None
@@ -165,7 +165,7 @@ def step_of_batch(steps: list[Step], t: int) -> Step:
     Parameters
     ----------
     steps : list of Step
-        Of the plan.
+        Steps of the plan.
     t : int
         Batches before this one.
 
@@ -237,7 +237,7 @@ def advance(task: Task, plan: Plan, stream: Stream) -> Stream:
     Parameters
     ----------
     task : Task
-        With the rows of the batch and their moments.
+        Task with the rows of the batch and their moments.
     plan : Plan
         Batch t follows its step t, or its last step, adapted by :func:`step_of_batch`.
     stream : Stream
