@@ -212,7 +212,43 @@ def test_texts_that_tell_rows_apart_are_labels_or_left_out(tmp_path):
     assert "number of the row" not in told
     assert "labels of rows: 30 different texts in 30 rows" in told
     assert "left out: 30 different texts in 30 rows" in told
-    run("explain", model, tmp_path / "t.csv", "--row", 0)
+    for choice in (("--row", 3), ("--label", "name 3")):
+        explained = run("explain", model, tmp_path / "t.csv", *choice).stdout
+        assert explained.startswith("Row 3 (name 3):")
+
+
+def numbered(start, n=30):
+    """A table whose first column only numbers the rows, as R and pandas write it."""
+    rng = np.random.default_rng(0)
+    lines = [f"{start + i},animal {i},{rng.random():.3f},{rng.random():.3f}" for i in range(n)]
+    return "\n".join([",name,sleep,weight", *lines]) + "\n"
+
+
+@pytest.mark.parametrize("start", [0, 1])
+def test_names_of_rows_are_better_labels_than_their_numbers(tmp_path, start):
+    data, model = tmp_path / "t.csv", tmp_path / "m.dynpart"
+    data.write_text(numbered(start))
+    told = run("fit", data, "-k", 2, "--iterations", 2, "-o", model).stderr
+    assert "labels of rows, in place of their numbers: 30 different texts in 30 rows" in told
+    assert "Row 3 (animal 3):" in run("explain", model, data, "--row", 3).stdout
+    assert rows_of(run("encode", model, data).stdout)[4][0] == "animal 3"
+    filled = rows_of(run("impute", model, data).stdout)
+    assert filled[0][:2] == ["row", "name"]
+    assert filled[4][:2] == [str(start + 3), "animal 3"]
+
+
+def test_labels_that_do_more_than_count_or_were_chosen_stay(tmp_path):
+    data, model = tmp_path / "t.csv", tmp_path / "m.dynpart"
+    data.write_text(numbered(7))
+    told = run("fit", data, "-k", 2, "--iterations", 2, "-o", model).stderr
+    assert "left out: 30 different texts in 30 rows" in told
+    assert "Row 3 (10):" in run("explain", model, data, "--row", 3).stdout
+    data.write_text(numbered(1).replace(",name", "number,name", 1))
+    run("fit", data, "-k", 2, "--iterations", 2, "--label", "number", "-o", model, "--force")
+    chosen = run("explain", model, data, "--row", 3, "--label-column", "number").stdout
+    assert "Row 3 (4):" in chosen
+    unlabelled = run("explain", model, data, "--row", 3, "--no-labels").stdout
+    assert unlabelled.startswith("Row 3:")
 
 
 @pytest.mark.parametrize(

@@ -205,6 +205,7 @@ def command(
     from dynpart.cli._shared import as_numbers, parsed_size, read_rows, say, say_gaps
     from dynpart.notices import enable_messages
     from dynpart.storage import save
+    from dynpart.tables.gaps import check_observed
     from dynpart.tables.variables import declared_kinds, understood, variables_of
     from dynpart.validation import check_limits
 
@@ -226,7 +227,8 @@ def command(
         data, content, size=parsed_size(size), binary=black_white, weight=weight
     )
     declared = declared_kinds(data, table, kinds)
-    table, others = variables_of(table, declared)
+    table, others = variables_of(table, declared, content.labels)
+    check_observed(data, table)
     held_out = None if valid is None else _read_valid(valid, content, table, weight)
     _check_memory(1 if n_experts == "auto" else n_experts, table)
     model = BareModel(
