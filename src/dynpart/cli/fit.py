@@ -435,16 +435,19 @@ def _worth(
     model: BareModel, table: Table, weights: NDArray[np.float64] | None, row: str = "row"
 ) -> str:
     """A sentence on the bits that the model saves on some rows against independent columns."""
-    import numpy as np
-
     from dynpart.cli._shared import nameless
-    from dynpart.describing import saving_in_words
+    from dynpart.describing import worth_in_words
 
     plain = nameless(model)
-    usual = np.average(plain.independent_scores(table.values), weights=weights)
-    saved = plain.score(table.values, **_weighted(weights)) - usual
-    part = "column" if table.image_shape is None else "pixel"
-    return saving_in_words(float(saved / np.log(2)), row, part)
+    return worth_in_words(
+        plain,
+        table.values,
+        plain.score_samples(table.values),
+        plain.independent_scores(table.values),
+        weights=weights,
+        row=row,
+        part="column" if table.image_shape is None else "pixel",
+    )
 
 
 def _judged(model: BareModel, table: Table, weights: NDArray[np.float64] | None) -> str:
