@@ -401,3 +401,39 @@ def test_a_report_against_a_column_that_is_not_there_says_so(zoo, tmp_path):
     said = run("report", zoo / "zoo.dynpart", zoo / "zoo.csv", *arguments, status=2).stderr
     assert "has no column 'habitat' for --by" in said
     assert not (tmp_path / "r.html").exists()
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "xlsx", "parquet"])
+def test_none_counts_as_missing_and_is_a_level_on_request(tmp_path, ending):
+    """None is a gap to pandas, and a level to whoever wrote "airbags: None"."""
+    data, model = tmp_path / f"cars.{ending}", tmp_path / "m.dynpart"
+    frame = pd.DataFrame(
+        {"airbags": ["None", "driver", "both", ""] * 6, "doors": ["2", "None", "4", "5"] * 6}
+    )
+    if ending == "parquet":
+        frame.to_parquet(data, index=False)
+    elif ending == "xlsx":
+        frame.to_excel(data, index=False)
+    elif ending == "jsonl":
+        frame.to_json(data, orient="records", lines=True)
+    else:
+        frame.to_csv(data, index=False)
+    fit = ("fit", data, "-k", 2, "--iterations", 2, "-o", model, "--force")
+    told = run(*fit).stderr
+    assert "'airbags': None counts as missing (cells: 6); --categorical 'airbags' makes it" in told
+    assert "column 'doors': None" not in told
+    assert load(model).schema_.levels_of(0) == ("both", "driver")
+    told = run(*fit, "--categorical", "airbags").stderr
+    assert "None counts as missing" not in told
+    assert load(model).schema_.levels_of(0) == ("both", "driver", "None")
+    filled = rows_of(run("impute", model, data).stdout)
+    assert [row[0] for row in filled[1:4]] == ["None", "driver", "both"]
+    assert filled[4][0] in ("both", "driver", "None")
+
+
+def test_none_is_missing_beside_numbers_even_on_request(tmp_path):
+    data, model = tmp_path / "t.csv", tmp_path / "m.dynpart"
+    data.write_text(repeated("a,b", "1,x", "None,y", "2,x"))
+    told = run("fit", data, "-k", 2, "--iterations", 2, "--categorical", "a", "-o", model).stderr
+    assert "None counts" not in told
+    assert load(model).schema_.levels_of(0) == ("1", "2")

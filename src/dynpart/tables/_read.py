@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynpart.cells import NONE
 from dynpart.schema import Schema
 from dynpart.tables._arrays import read_npy, read_npz_table
 from dynpart.tables._columns import Choice, checked_names
@@ -107,11 +108,13 @@ def read_table(
     """
     if size is not None and not 0 < size[0] * size[1] <= MOST_PIXELS:
         raise TableError(f"size must have 1 to {MOST_PIXELS:,} pixels, got {size[0]} x {size[1]}")
-    roles = Roles(label_column, levels)
+    roles = Roles(label_column, levels, nones=levels)
     if like is not None:
         names = like.labels()
-        known = [name for d, name in enumerate(names) if like.levels_of(d) is not None]
-        roles = Roles(label_column, {*levels, *known}, set(names), judge=False)
+        texts = {name: like.levels_of(d) for d, name in enumerate(names)}
+        known = [name for name, words in texts.items() if words is not None]
+        nones = [name for name in known if NONE in map(str.lower, texts[name] or ())]
+        roles = Roles(label_column, {*levels, *known}, set(names), judge=False, nones=nones)
     options = _Options(array, Choice(keep, drop), binary, header, roles)
     if str(source) == "-":
         with tempfile.TemporaryDirectory() as folder:
