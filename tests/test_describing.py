@@ -14,6 +14,7 @@ from dynpart import DynamicPartitionModel
 from dynpart.cli import app
 from dynpart.describing import (
     RowTypeSummary,
+    listed_labels,
     saving_in_words,
     times_in_words,
     types_in_words,
@@ -231,6 +232,11 @@ def test_a_type_says_how_many_of_its_rows_have_an_expert():
     kind = RowTypeSummary(0.61, (4, 2), ("hair: no", "tail"), (0.69, 0.97))
     assert types_in_words([kind]) == [" 61%  hair: no (in 69% of them) + tail"]
     assert types_in_words([RowTypeSummary(1.0, (), (), ())]) == ["100%  no expert in particular"]
+
+
+def test_labels_with_commas_stay_apart():
+    assert listed_labels(("Peru", "Cuba")) == "Peru, Cuba"
+    assert listed_labels(("Bahamas, The", "Cuba")) == "Bahamas, The; Cuba"
 
 
 def test_bits_in_words():

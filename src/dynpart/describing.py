@@ -249,7 +249,7 @@ class Description:
     def _judged(self) -> list[str]:
         told = [self.saving] if self.saving else []
         if self.odd:
-            told.append(f"Rows explained worst: {', '.join(self.odd)}.")
+            told.append(f"Rows explained worst: {listed_labels(self.odd)}.")
         return told
 
     def _repr_html_(self) -> str:
@@ -281,9 +281,14 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
+def listed_labels(labels: Sequence[str]) -> str:
+    """Labels of rows in a line: parted by semicolons if one of them has a comma."""
+    return ("; " if any("," in label for label in labels) else ", ").join(labels)
+
+
 def _lists(one: ExpertSummary) -> list[tuple[str, str]]:
     """The lists of an expert: its rows and the experts that go with it."""
-    told = [("typical", ", ".join(one.typical))] if one.typical else []
+    told = [("typical", listed_labels(one.typical))] if one.typical else []
     if one.stability is not None:
         told.insert(0, ("stability", one.stability))
     for title, others in (("often with", one.together), ("rarely with", one.apart)):

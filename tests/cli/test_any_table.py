@@ -437,3 +437,15 @@ def test_none_is_missing_beside_numbers_even_on_request(tmp_path):
     told = run("fit", data, "-k", 2, "--iterations", 2, "--categorical", "a", "-o", model).stderr
     assert "None counts" not in told
     assert load(model).schema_.levels_of(0) == ("1", "2")
+
+
+def test_whole_numbers_are_written_as_the_table_has_them(tmp_path):
+    """Also if no column has texts."""
+    data, model = tmp_path / "t.csv", tmp_path / "m.dynpart"
+    data.write_text(repeated("legs,size", "4,1.5", "2,3", ",2.5", "6,1"))
+    run("fit", data, "-k", 2, "--iterations", 2, "-o", model)
+    filled = rows_of(run("impute", model, data).stdout)
+    assert filled[1:3] + filled[4:5] == [["4", "1.5"], ["2", "3"], ["6", "1"]]
+    assert filled[3][1] == "2.5"
+    drawn = rows_of(run("sample", model, "-n", 20).stdout)
+    assert not any(cell.endswith(".0") for row in drawn for cell in row)
