@@ -249,6 +249,8 @@ def test_bits_in_words():
     assert "on their own" in saving_in_words(-1.0)
     assert "less than pixel by pixel" in saving_in_words(3.0, part="pixel")
     assert saving_in_words(-1.0, summed=-0.5).endswith("these experts found nothing that holds.")
+    assert saving_in_words(0.02).endswith("its experts save next to nothing.")
+    assert saving_in_words(-0.02, summed=1.0).endswith("it is 2 times as likely.")
     for summed in (None, 0.5):
         assert "nothing that holds" not in saving_in_words(-1.0, summed=summed)
 

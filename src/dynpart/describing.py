@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 NATS = math.log(2)
 """Nats in a bit."""
+LEAST_BITS = 0.05
+"""Bits per row that are printed as 0.0."""
 SELDOM = 0.5
 """If an expert decides a variable in a smaller share of its rows, the share is printed."""
 MOST_TYPES = 10
@@ -153,7 +155,7 @@ class Description:
         The same under independent columns.
     summed_bits : float or None
         Bits per row of the sum over all codes, `log_density`, which names no experts. Only if
-        rows were given and `bits` is above `baseline_bits`; otherwise None.
+        rows were given and `bits` saves less than 0.05 against `baseline_bits`; otherwise None.
     odd : tuple of str
         Rows that the model explains worst, the worst first, by their labels.
     odd_rows : tuple of int
@@ -328,9 +330,14 @@ def saving_in_words(
     row, part : str
         What is described, and its parts.
     summed : float, default=None
-        Bits saved by the sum over all codes, which names no expert; used if `saved` is not
-        positive. None if it is not known.
+        Bits saved by the sum over all codes, which names no expert; used if `saved` is below 0.05.
+        None if it is not known.
     """
+    if abs(saved) < LEAST_BITS:
+        same = f"A {row} takes as many bits as {part} by {part}"
+        if summed is None or summed < LEAST_BITS:
+            return f"{same}: its experts save next to nothing."
+        return f"{same}; over all choices of experts, it is {times_in_words(summed)} as likely."
     if saved > 0:
         return (
             f"A {row} takes {saved:.1f} bits less than {part} by {part}: "
@@ -371,7 +378,7 @@ def worth_in_words(
     """
     saved = float(np.average(scores - independent, weights=weights)) / NATS
     summed = None
-    if saved <= 0:
+    if saved < LEAST_BITS:
         density = to_numpy(model.log_density(X))
         summed = float(np.average(density - independent, weights=weights)) / NATS
     return saving_in_words(saved, row, part, summed)
@@ -582,7 +589,7 @@ class DescribesItself:
             "n_rows": len(codes),
             "bits": float(bits),
             "baseline_bits": float(baseline),
-            "summed_bits": self._summed_bits(X) if bits >= baseline else None,
+            "summed_bits": self._summed_bits(X) if baseline - bits < LEAST_BITS else None,
             "odd": tuple(labels[n] for n in worst),
             "odd_rows": tuple(int(n) for n in worst),
         }

@@ -449,3 +449,15 @@ def test_whole_numbers_are_written_as_the_table_has_them(tmp_path):
     assert filled[3][1] == "2.5"
     drawn = rows_of(run("sample", model, "-n", 20).stdout)
     assert not any(cell.endswith(".0") for row in drawn for cell in row)
+
+
+def test_fields_parted_by_blanks_have_a_remedy(tmp_path):
+    lines = [f"{i} {i / 7:.2f} {i % 2}" for i in range(12)]
+    text = "\n".join(["OBS GPA GRADE", *lines]) + "\n"
+    for ending in ("csv", "txt"):
+        (tmp_path / f"t.{ending}").write_text(text)
+    fit = ("-k", 2, "--iterations", 2, "-o", tmp_path / "m.dynpart")
+    told = run("fit", tmp_path / "t.csv", *fit, status=2).stderr
+    assert "if blanks separate its fields, give the file the ending .txt" in told
+    run("fit", tmp_path / "t.txt", *fit)
+    assert load(tmp_path / "m.dynpart").schema_.names == ("OBS", "GPA", "GRADE")

@@ -102,9 +102,11 @@ def variables_of(
     kept = [d for d in range(len(names)) if not (d in empty or texts.get(d))]
     if not kept:
         name = str(names[next(d for d in free if texts[d])])
+        blanks = len(names) == 1 and table.labels is None and " " in name.strip()
+        hint = "; if blanks separate its fields, give the file the ending .txt" if blanks else ""
         raise TableError(
-            f"every column holds texts that identify rows; --categorical {name!r} uses column "
-            f"{name!r} as levels anyway"
+            f"every column holds texts that identify rows{hint}; --categorical {name!r} uses "
+            f"column {name!r} as levels anyway"
         )
     if found is not None:
         table = replace(table, labels=table.texts(found))
