@@ -211,7 +211,7 @@ class Explanation:
                 f"{where}."
             )
         else:
-            yield "Not as the experts say:"
+            yield "Not as expected:"
             width = max(len(cell.variable) for cell in self.unexplained)
             for cell in self.unexplained:
                 chance = "" if cell.chance is None else f" (chance {percent(cell.chance)})"

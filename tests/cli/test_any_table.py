@@ -461,3 +461,17 @@ def test_fields_parted_by_blanks_have_a_remedy(tmp_path):
     assert "if blanks separate its fields, give the file the ending .txt" in told
     run("fit", tmp_path / "t.txt", *fit)
     assert load(tmp_path / "m.dynpart").schema_.names == ("OBS", "GPA", "GRADE")
+
+
+@pytest.mark.parametrize("options", [(), ("--categorical", "sex")])
+def test_levels_that_are_numbers_may_be_written_with_a_point(tmp_path, options):
+    """Two integers are levels, 1 and 2; pandas writes them as 1.0 and 2.0 beside a gap."""
+    data, model = tmp_path / "t.csv", tmp_path / "m.dynpart"
+    rows = [f"{1 + i % 2}.0,{i / 7:.2f}" for i in range(30)]
+    data.write_text("\n".join(["sex,size", *rows]) + "\n")
+    run("fit", data, "-k", 2, "--iterations", 2, *options, "-o", model)
+    assert load(model).schema_.levels_of(0) == (("1.0", "2.0") if options else ("1", "2"))
+    first = run("encode", model, data).stdout
+    if not options:
+        data.write_text(data.read_text().replace("1.0,", "1,").replace("2.0,", "2,"))
+        assert run("encode", model, data).stdout == first

@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynpart.cells import NONE
+from dynpart.cells import NONE, Fields
+from dynpart.coding import level_name
 from dynpart.schema import Schema
 from dynpart.tables._arrays import read_npy, read_npz_table
 from dynpart.tables._columns import Choice, checked_names
@@ -112,7 +113,7 @@ def read_table(
     if like is not None:
         names = like.labels()
         texts = {name: like.levels_of(d) for d, name in enumerate(names)}
-        known = [name for name, words in texts.items() if words is not None]
+        known = [name for name, words in texts.items() if not all(map(_names_number, words or ()))]
         nones = [name for name in known if NONE in map(str.lower, texts[name] or ())]
         roles = Roles(label_column, {*levels, *known}, set(names), judge=False, nones=nones)
     options = _Options(array, Choice(keep, drop), binary, header, roles)
@@ -131,6 +132,12 @@ def read_table(
         return _by_columns(read_folder(path, size, binary), options)
     path.stat()  # a missing file is reported as such
     return _read(path, _kind_by_name(path), options)
+
+
+def _names_number(level: str) -> bool:
+    """Whether a level is the name of a number, so that 2.0 in a text is the level 2."""
+    number = Fields(decimal_comma=False).plain_number(level)
+    return number is not None and level_name(number) == level
 
 
 class _Options(NamedTuple):
