@@ -87,7 +87,8 @@ def variables_of(
     free = [d for d, name in enumerate(names) if name not in declared]
     empty = {d for d in free if table.names and _is_empty(table, d)}
     texts = {d: _texts_of_rows(table, d) for d in free}
-    found = None if label_column is not None else _label_column(table, free)
+    fixed = label_column is not None or _name_rows(table.labels)
+    found = None if fixed else next((d for d in free if texts[d]), None)
     if len(empty) == len(names):
         return table, []
     others: list[tuple[str, str]] = []
@@ -131,24 +132,19 @@ def labels_beside(table: Table, variables: Collection[str]) -> tuple[str, ...] |
     -------
     tuple of str or None
     """
-    columns = [d for d, name in enumerate(table.names or ()) if name not in variables]
-    found = _label_column(table, columns)
+    if _name_rows(table.labels):
+        return table.labels
+    others = (d for d, name in enumerate(table.names or ()) if name not in variables)
+    found = next((d for d in others if _texts_of_rows(table, d)), None)
     return table.labels if found is None else table.texts(found)
 
 
-def _label_column(table: Table, columns: Sequence[int]) -> int | None:
-    """The first of the columns with texts that identify rows; None if the rows have names."""
-    if table.labels is not None and not _only_counts(table.labels):
-        return None
-    return next((d for d in columns if _texts_of_rows(table, d)), None)
-
-
-def _only_counts(labels: Sequence[str]) -> bool:
-    """Whether labels only number the rows from 0 or 1, as R and pandas write them."""
-    first = labels[0] if labels else ""
-    return first in ("0", "1") and all(
-        label == str(i) for i, label in enumerate(labels, start=int(first))
-    )
+def _name_rows(labels: Sequence[str] | None) -> bool:
+    """Whether labels do more than number the rows from 0 or 1, as R and pandas write them."""
+    if not labels:
+        return False
+    first = int(labels[0]) if labels[0] in ("0", "1") else None
+    return first is None or any(label != str(i) for i, label in enumerate(labels, start=first))
 
 
 def _texts_of_rows(table: Table, column: int) -> str:
