@@ -14,6 +14,7 @@ from dynpart import DynamicPartitionModel
 from dynpart.cli import app
 from dynpart.describing import (
     RowTypeSummary,
+    listed_labels,
     saving_in_words,
     times_in_words,
     types_in_words,
@@ -233,14 +234,61 @@ def test_a_type_says_how_many_of_its_rows_have_an_expert():
     assert types_in_words([RowTypeSummary(1.0, (), (), ())]) == ["100%  no expert in particular"]
 
 
+def test_labels_with_commas_stay_apart():
+    assert listed_labels(("Peru", "Cuba")) == "Peru, Cuba"
+    assert listed_labels(("Bahamas, The", "Cuba")) == "Bahamas, The; Cuba"
+
+
 def test_bits_in_words():
     assert times_in_words(1) == "2 times"
+    assert times_in_words(0.05) == "1.04 times"
     assert times_in_words(4) == "about 16 times"
     assert times_in_words(10) == "about 1,000 times"
     assert times_in_words(64) == "2^64 times"
     assert "takes 3.0 bits less" in saving_in_words(3.0)
     assert "on their own" in saving_in_words(-1.0)
     assert "less than pixel by pixel" in saving_in_words(3.0, part="pixel")
+    assert saving_in_words(-1.0, summed=-0.5).endswith("these experts found nothing that holds.")
+    assert saving_in_words(0.02).endswith("its experts save next to nothing.")
+    assert saving_in_words(-0.02, summed=1.0).endswith("it is 2 times as likely.")
+    for summed in (None, 0.5):
+        assert "nothing that holds" not in saving_in_words(-1.0, summed=summed)
+
+
+@pytest.fixture(scope="module")
+def loose():
+    """Columns that depend on each other by less than it costs to name a row's experts."""
+    rng = np.random.default_rng(0)
+    z = rng.random(200) < 0.5
+    columns = {name: np.where(rng.random(200) < 0.75, z, ~z).astype(int) for name in "abc"}
+    X = pd.DataFrame(columns)
+    return DynamicPartitionModel(3, random_state=0).fit(X), X
+
+
+def test_experts_that_cost_more_to_name_than_they_save_may_still_hold(loose):
+    """The sum over all codes decides whether anything was found; one code per row does not."""
+    model, X = loose
+    told = model.describe(X)
+    gain = (model.log_density(X) - model.independent_scores(X)).mean() / np.log(2)
+    assert told.saved_bits < 0 < gain
+    assert told.summed_bits == pytest.approx(-model.log_density(X).mean() / np.log(2))
+    sentence = saving_in_words(told.saved_bits, summed=gain)
+    assert sentence == told.saving == told.lines()[1]
+    assert f"it is {times_in_words(gain)} as likely as column by column" in sentence
+    assert model.describe().saving == saving_in_words(told.saved_bits, "training row")
+
+
+def test_commands_do_not_call_experts_useless_that_hold(loose, tmp_path):
+    model, X = loose
+    data, out = tmp_path / "t.csv", tmp_path / "m.dynpart"
+    X.to_csv(data, index=False)
+    saving = model.describe(X).saving
+    fit = call("fit", data, "-k", 3, "-o", out, "--valid", data).stderr.splitlines()
+    assert fit[-1] == f"{data}: {saving}"
+    assert saving.replace("a row", "a training row") in fit
+    assert call("score", out, data).stderr.strip().endswith(saving)
+    assert saving in call("describe", out, data).stdout
+    assert "nothing that holds" not in call("info", out).stdout
 
 
 # ------------------------------------------------------------------ commands

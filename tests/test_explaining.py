@@ -273,3 +273,30 @@ def test_the_change_to_the_next_best_code_is_told_by_names(model, table, row):
         assert told == f"{' and '.join(new)} instead of {' and '.join(gone)}"
     else:
         assert told == (f"with {new[0]} as well" if new else f"without {gone[0]}")
+
+
+@pytest.mark.parametrize(
+    ("n_numbers", "words"),
+    [
+        (0, "the experts are right about everything observed."),
+        (4, "all levels are as the experts say, and numbers within 2 standard deviations."),
+        (9, "all numbers within 2 standard deviations of what the experts say."),
+    ],
+)
+def test_numbers_are_near_what_experts_say_and_not_right(n_numbers, words):
+    told = Explanation(
+        "Row 0", 2, 9, 9, "variables", (), (), 0, (), 3.0, -1.0, "", 0.0, n_numbers=n_numbers
+    )
+    assert f"Nothing in it is unexpected: {words}" in told.lines()
+    assert told.lines()[-1] == (
+        "In all its experts describe the row no better than column by column (1.0 bits lost; "
+        "naming the experts costs 3.0)."
+    )
+
+
+def test_numbers_of_a_row_are_counted():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"kind": rng.choice(["a", "b"], 60), "size": rng.normal(size=60)})
+    X.loc[1, "size"] = np.nan
+    model = DynamicPartitionModel(2, random_state=0, max_iter=3).fit(X)
+    assert [model.explain(X, row).n_numbers for row in (0, 1)] == [1, 0]

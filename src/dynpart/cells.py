@@ -7,7 +7,9 @@ import re
 from enum import Enum, auto
 
 WORDS = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}
-MISSING = {"", "na", "n/a", "#n/a", "<na>", "nan", "-nan", "null", "none", "?", "."}
+NONE = "none"
+"""The only missing value that is also a common level, as in "airbags: None"."""
+MISSING = {"", "na", "n/a", "#n/a", "<na>", "nan", "-nan", "null", NONE, "?", "."}
 """Texts for missing values, in any case and with blanks around them.
 
 These are the words that pandas reads as missing, the question mark of many published data sets, and

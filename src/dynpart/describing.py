@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 NATS = math.log(2)
 """Nats in a bit."""
+LEAST_BITS = 0.05
+"""Bits per row that are printed as 0.0."""
 SELDOM = 0.5
 """If an expert decides a variable in a smaller share of its rows, the share is printed."""
 MOST_TYPES = 10
@@ -151,6 +153,9 @@ class Description:
         of the training rows. None if activations were counted with other encoding parameters.
     baseline_bits : float or None
         The same under independent columns.
+    summed_bits : float or None
+        Bits per row of the sum over all codes, `log_density`, which names no experts. Only if
+        rows were given and `bits` saves less than 0.05 against `baseline_bits`; otherwise None.
     odd : tuple of str
         Rows that the model explains worst, the worst first, by their labels.
     odd_rows : tuple of int
@@ -168,6 +173,7 @@ class Description:
     n_rows: int | None = None
     bits: float | None = None
     baseline_bits: float | None = None
+    summed_bits: float | None = None
     odd: tuple[str, ...] = ()
     odd_rows: tuple[int, ...] = ()
     types: tuple[RowTypeSummary, ...] = ()
@@ -179,6 +185,16 @@ class Description:
         if self.bits is None or self.baseline_bits is None:
             return None
         return self.baseline_bits - self.bits
+
+    @property
+    def saving(self) -> str:
+        """A sentence on the bits that the model saves; empty if they are not known."""
+        if self.baseline_bits is None or self.saved_bits is None:
+            return ""
+        row = "training row" if self.n_rows is None else "row"
+        part = "pixel" if self.unit == "pixel" else "column"
+        summed = None if self.summed_bits is None else self.baseline_bits - self.summed_bits
+        return saving_in_words(self.saved_bits, row, part, summed)
 
     def to_dict(self) -> dict[str, Any]:
         """The description as JSON values."""
@@ -233,13 +249,9 @@ class Description:
         return f"{experts} for {variables}; {self.mean_active:.1f} active in a row{rows}."
 
     def _judged(self) -> list[str]:
-        told = []
-        if self.bits is not None and self.saved_bits is not None:
-            row = "training row" if self.n_rows is None else "row"
-            part = "pixel" if self.unit == "pixel" else "column"
-            told.append(saving_in_words(self.saved_bits, row, part))
+        told = [self.saving] if self.saving else []
         if self.odd:
-            told.append(f"Rows explained worst: {', '.join(self.odd)}.")
+            told.append(f"Rows explained worst: {listed_labels(self.odd)}.")
         return told
 
     def _repr_html_(self) -> str:
@@ -271,9 +283,14 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
+def listed_labels(labels: Sequence[str]) -> str:
+    """Labels of rows in a line: parted by semicolons if one of them has a comma."""
+    return ("; " if any("," in label for label in labels) else ", ").join(labels)
+
+
 def _lists(one: ExpertSummary) -> list[tuple[str, str]]:
     """The lists of an expert: its rows and the experts that go with it."""
-    told = [("typical", ", ".join(one.typical))] if one.typical else []
+    told = [("typical", listed_labels(one.typical))] if one.typical else []
     if one.stability is not None:
         told.insert(0, ("stability", one.stability))
     for title, others in (("often with", one.together), ("rarely with", one.apart)):
@@ -301,17 +318,70 @@ def types_in_words(types: Sequence[RowTypeSummary], most: int = MOST_TYPES) -> l
     return lines
 
 
-def saving_in_words(saved: float, row: str = "row", part: str = "column") -> str:
-    """Bits per row that a model saves against independent columns, or pixels, in words."""
-    if saved <= 0:
+def saving_in_words(
+    saved: float, row: str = "row", part: str = "column", summed: float | None = None
+) -> str:
+    """Bits per row that a model saves against independent columns, or pixels, in words.
+
+    Parameters
+    ----------
+    saved : float
+        With one code per row, whose experts are named; negative if columns are better.
+    row, part : str
+        What is described, and its parts.
+    summed : float, default=None
+        Bits saved by the sum over all codes, which names no expert; used if `saved` is below 0.05.
+        None if it is not known.
+    """
+    if abs(saved) < LEAST_BITS:
+        same = f"A {row} takes as many bits as {part} by {part}"
+        if summed is None or summed < LEAST_BITS:
+            return f"{same}: its experts save next to nothing."
+        return f"{same}; over all choices of experts, it is {times_in_words(summed)} as likely."
+    if saved > 0:
         return (
-            f"{part.capitalize()}s on their own describe a {row} better, by {-saved:.1f} bits: "
-            "these experts found nothing that holds."
+            f"A {row} takes {saved:.1f} bits less than {part} by {part}: "
+            f"{times_in_words(saved)} as likely."
         )
+    alone, bits = f"{part.capitalize()}s on their own describe a {row}", f"by {-saved:.1f} bits"
+    if summed is not None and summed <= 0:
+        return f"{alone} better, {bits}: these experts found nothing that holds."
+    one = f"{alone} better than the experts named for it do, {bits}."
+    if summed is None:
+        return one
     return (
-        f"A {row} takes {saved:.1f} bits less than {part} by {part}: "
-        f"{times_in_words(saved)} as likely."
+        f"{one} Over all choices of experts, it is {times_in_words(summed)} as likely as {part} by "
+        f"{part}."
     )
+
+
+def worth_in_words(
+    model: Any,
+    X: Any,
+    scores: Array,
+    independent: Array,
+    *,
+    weights: Array | None = None,
+    row: str = "row",
+    part: str = "column",
+) -> str:
+    """A sentence on the bits that a model saves on rows, with all codes if one is not enough.
+
+    Parameters
+    ----------
+    model : DynamicPartitionModel
+    X : array-like of shape (n_rows, n_features)
+    scores, independent : ndarray of shape (n_rows,)
+        `score_samples` and `independent_scores` of the rows.
+    weights : ndarray of shape (n_rows,), default=None
+    row, part : str
+    """
+    saved = float(np.average(scores - independent, weights=weights)) / NATS
+    summed = None
+    if saved < LEAST_BITS:
+        density = to_numpy(model.log_density(X))
+        summed = float(np.average(density - independent, weights=weights)) / NATS
+    return saving_in_words(saved, row, part, summed)
 
 
 def times_in_words(bits: float) -> str:
@@ -322,7 +392,9 @@ def times_in_words(bits: float) -> str:
     if times >= 100:
         exponent = 10 ** (int(math.log10(times)) - 1)
         return f"about {round(times / exponent) * exponent:,} times"
-    return f"{times:.2g} times" if times < 10 else f"about {times:.0f} times"
+    if times >= 10:
+        return f"about {times:.0f} times"
+    return f"{times:.3g} times" if times < 1.1 else f"{times:.2g} times"
 
 
 # ------------------------------------------------------------------ from a model
@@ -340,6 +412,7 @@ class DescribesItself:
         _engine: Any
         transform: Any
         score_samples: Any
+        log_density: Any
         schema_: Any
         types_: Any
         activation_probabilities_: Any
@@ -516,10 +589,14 @@ class DescribesItself:
             "n_rows": len(codes),
             "bits": float(bits),
             "baseline_bits": float(baseline),
+            "summed_bits": self._summed_bits(X) if baseline - bits < LEAST_BITS else None,
             "odd": tuple(labels[n] for n in worst),
             "odd_rows": tuple(int(n) for n in worst),
         }
         return typical, judged
+
+    def _summed_bits(self, X: Any) -> float:
+        return -float(to_numpy(self.log_density(X)).mean()) / NATS
 
     def _gains(self, X: Any, codes: NDArray[np.bool_]) -> tuple[Array, Array]:
         """Gain of each expert on the variables it owns, (n_rows, n_experts), over the usual

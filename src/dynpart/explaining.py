@@ -118,6 +118,8 @@ class Explanation:
     unexplained_where : str
         Place in an image of most values that are not explained; empty for tables, for fewer than
         two of them, and if they are everywhere.
+    n_numbers : int
+        Number of observed variables that are numbers and have no levels.
     """
 
     row: str
@@ -134,6 +136,7 @@ class Explanation:
     other: str
     other_bits: float
     unexplained_where: str = ""
+    n_numbers: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """The explanation as JSON values."""
@@ -191,7 +194,13 @@ class Explanation:
         if not self.n_observed:
             yield "Nothing of the row was observed: there is nothing to be right or wrong about."
         elif not self.n_unexplained:
-            yield "Nothing in it is unexpected: the experts are right about everything observed."
+            near = f"numbers within {FAR:g} standard deviations"
+            right = "the experts are right about everything observed"
+            if self.n_numbers == self.n_observed:
+                right = f"all {near} of what the experts say"
+            elif self.n_numbers:
+                right = f"all levels are as the experts say, and {near}"
+            yield f"Nothing in it is unexpected: {right}."
         elif self.unit == "pixels":
             share = percent(self.n_unexplained / self.n_observed)
             is_one = self.n_unexplained == 1
@@ -202,7 +211,7 @@ class Explanation:
                 f"{where}."
             )
         else:
-            yield "Not explained by any of them:"
+            yield "Not as expected:"
             width = max(len(cell.variable) for cell in self.unexplained)
             for cell in self.unexplained:
                 chance = "" if cell.chance is None else f" (chance {percent(cell.chance)})"
@@ -223,7 +232,7 @@ class Explanation:
             )
         else:
             yield (
-                f"In all the row is no likelier than {part} by {part} "
+                f"In all its experts describe the row no better than {part} by {part} "
                 f"({-self.saved_bits:.1f} bits lost{cost})."
             )
         if self.other:
@@ -328,6 +337,7 @@ class ExplainsRows:
             other,
             other_bits,
             view.place_of(np.bincount(wrong, minlength=len(view.schema))) if len(wrong) > 1 else "",
+            sum(not view.has_levels(int(d)) for d in np.flatnonzero(view.observed)),
         )
 
     def _runner_up(

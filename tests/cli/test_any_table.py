@@ -212,7 +212,43 @@ def test_texts_that_tell_rows_apart_are_labels_or_left_out(tmp_path):
     assert "number of the row" not in told
     assert "labels of rows: 30 different texts in 30 rows" in told
     assert "left out: 30 different texts in 30 rows" in told
-    run("explain", model, tmp_path / "t.csv", "--row", 0)
+    for choice in (("--row", 3), ("--label", "name 3")):
+        explained = run("explain", model, tmp_path / "t.csv", *choice).stdout
+        assert explained.startswith("Row 3 (name 3):")
+
+
+def numbered(start, n=30):
+    """A table whose first column only numbers the rows, as R and pandas write it."""
+    rng = np.random.default_rng(0)
+    lines = [f"{start + i},animal {i},{rng.random():.3f},{rng.random():.3f}" for i in range(n)]
+    return "\n".join([",name,sleep,weight", *lines]) + "\n"
+
+
+@pytest.mark.parametrize("start", [0, 1])
+def test_names_of_rows_are_better_labels_than_their_numbers(tmp_path, start):
+    data, model = tmp_path / "t.csv", tmp_path / "m.dynpart"
+    data.write_text(numbered(start))
+    told = run("fit", data, "-k", 2, "--iterations", 2, "-o", model).stderr
+    assert "labels of rows, in place of their numbers: 30 different texts in 30 rows" in told
+    assert "Row 3 (animal 3):" in run("explain", model, data, "--row", 3).stdout
+    assert rows_of(run("encode", model, data).stdout)[4][0] == "animal 3"
+    filled = rows_of(run("impute", model, data).stdout)
+    assert filled[0][:2] == ["row", "name"]
+    assert filled[4][:2] == [str(start + 3), "animal 3"]
+
+
+def test_labels_that_do_more_than_count_or_were_chosen_stay(tmp_path):
+    data, model = tmp_path / "t.csv", tmp_path / "m.dynpart"
+    data.write_text(numbered(7))
+    told = run("fit", data, "-k", 2, "--iterations", 2, "-o", model).stderr
+    assert "left out: 30 different texts in 30 rows" in told
+    assert "Row 3 (10):" in run("explain", model, data, "--row", 3).stdout
+    data.write_text(numbered(1).replace(",name", "number,name", 1))
+    run("fit", data, "-k", 2, "--iterations", 2, "--label", "number", "-o", model, "--force")
+    chosen = run("explain", model, data, "--row", 3, "--label-column", "number").stdout
+    assert "Row 3 (4):" in chosen
+    unlabelled = run("explain", model, data, "--row", 3, "--no-labels").stdout
+    assert unlabelled.startswith("Row 3:")
 
 
 @pytest.mark.parametrize(
@@ -365,3 +401,77 @@ def test_a_report_against_a_column_that_is_not_there_says_so(zoo, tmp_path):
     said = run("report", zoo / "zoo.dynpart", zoo / "zoo.csv", *arguments, status=2).stderr
     assert "has no column 'habitat' for --by" in said
     assert not (tmp_path / "r.html").exists()
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "xlsx", "parquet"])
+def test_none_counts_as_missing_and_is_a_level_on_request(tmp_path, ending):
+    """None is a gap to pandas, and a level to whoever wrote "airbags: None"."""
+    data, model = tmp_path / f"cars.{ending}", tmp_path / "m.dynpart"
+    frame = pd.DataFrame(
+        {"airbags": ["None", "driver", "both", ""] * 6, "doors": ["2", "None", "4", "5"] * 6}
+    )
+    if ending == "parquet":
+        frame.to_parquet(data, index=False)
+    elif ending == "xlsx":
+        frame.to_excel(data, index=False)
+    elif ending == "jsonl":
+        frame.to_json(data, orient="records", lines=True)
+    else:
+        frame.to_csv(data, index=False)
+    fit = ("fit", data, "-k", 2, "--iterations", 2, "-o", model, "--force")
+    told = run(*fit).stderr
+    assert "'airbags': None counts as missing (cells: 6); --categorical 'airbags' makes it" in told
+    assert "column 'doors': None" not in told
+    assert load(model).schema_.levels_of(0) == ("both", "driver")
+    told = run(*fit, "--categorical", "airbags").stderr
+    assert "None counts as missing" not in told
+    assert load(model).schema_.levels_of(0) == ("both", "driver", "None")
+    filled = rows_of(run("impute", model, data).stdout)
+    assert [row[0] for row in filled[1:4]] == ["None", "driver", "both"]
+    assert filled[4][0] in ("both", "driver", "None")
+
+
+def test_none_is_missing_beside_numbers_even_on_request(tmp_path):
+    data, model = tmp_path / "t.csv", tmp_path / "m.dynpart"
+    data.write_text(repeated("a,b", "1,x", "None,y", "2,x"))
+    told = run("fit", data, "-k", 2, "--iterations", 2, "--categorical", "a", "-o", model).stderr
+    assert "None counts" not in told
+    assert load(model).schema_.levels_of(0) == ("1", "2")
+
+
+def test_whole_numbers_are_written_as_the_table_has_them(tmp_path):
+    """Also if no column has texts."""
+    data, model = tmp_path / "t.csv", tmp_path / "m.dynpart"
+    data.write_text(repeated("legs,size", "4,1.5", "2,3", ",2.5", "6,1"))
+    run("fit", data, "-k", 2, "--iterations", 2, "-o", model)
+    filled = rows_of(run("impute", model, data).stdout)
+    assert filled[1:3] + filled[4:5] == [["4", "1.5"], ["2", "3"], ["6", "1"]]
+    assert filled[3][1] == "2.5"
+    drawn = rows_of(run("sample", model, "-n", 20).stdout)
+    assert not any(cell.endswith(".0") for row in drawn for cell in row)
+
+
+def test_fields_parted_by_blanks_have_a_remedy(tmp_path):
+    lines = [f"{i} {i / 7:.2f} {i % 2}" for i in range(12)]
+    text = "\n".join(["OBS GPA GRADE", *lines]) + "\n"
+    for ending in ("csv", "txt"):
+        (tmp_path / f"t.{ending}").write_text(text)
+    fit = ("-k", 2, "--iterations", 2, "-o", tmp_path / "m.dynpart")
+    told = run("fit", tmp_path / "t.csv", *fit, status=2).stderr
+    assert "if blanks separate its fields, give the file the ending .txt" in told
+    run("fit", tmp_path / "t.txt", *fit)
+    assert load(tmp_path / "m.dynpart").schema_.names == ("OBS", "GPA", "GRADE")
+
+
+@pytest.mark.parametrize("options", [(), ("--categorical", "sex")])
+def test_levels_that_are_numbers_may_be_written_with_a_point(tmp_path, options):
+    """Two integers are levels, 1 and 2; pandas writes them as 1.0 and 2.0 beside a gap."""
+    data, model = tmp_path / "t.csv", tmp_path / "m.dynpart"
+    rows = [f"{1 + i % 2}.0,{i / 7:.2f}" for i in range(30)]
+    data.write_text("\n".join(["sex,size", *rows]) + "\n")
+    run("fit", data, "-k", 2, "--iterations", 2, *options, "-o", model)
+    assert load(model).schema_.levels_of(0) == (("1.0", "2.0") if options else ("1", "2"))
+    first = run("encode", model, data).stdout
+    if not options:
+        data.write_text(data.read_text().replace("1.0,", "1,").replace("2.0,", "2,"))
+        assert run("encode", model, data).stdout == first

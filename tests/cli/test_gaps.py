@@ -1,6 +1,7 @@
 """Tables with gaps and weights, from file to model, codes, words and a filled table."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -100,12 +101,27 @@ def test_a_column_of_weights_is_no_variable(tmp_path, capsys):
     assert "missing" not in capsys.readouterr().err
 
 
-def test_a_column_without_any_value_is_refused_by_name(tmp_path):
+def test_a_column_without_any_value_is_left_out_and_said(tmp_path):
+    X = make_pairs(3).astype(float)
+    X[:, 2] = np.nan
+    data, model = tmp_path / "t.csv", tmp_path / "m"
+    data.write_text(text(X))
+    told = run("fit", data, "-k", 2, "--iterations", 2, "-o", model).stderr
+    assert re.search(r"^trout +- +left out: no value in any row$", told, re.MULTILINE)
+    assert "missing (" not in told
+    assert "trout" not in load(model).schema_.names
+    run("describe", model, data)
+
+
+def test_a_column_without_any_value_is_refused_by_name_if_it_was_asked_for(tmp_path):
     X = make_pairs(3).astype(float)
     X[:, 2] = np.nan
     (tmp_path / "t.csv").write_text(text(X))
-    result = run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", status=2)
+    fit = ("fit", tmp_path / "t.csv", "-o", tmp_path / "m")
+    result = run(*fit, "--real", "trout", status=2)
     assert "column 'trout' has no value in any row; --drop 'trout'" in result.stderr
+    (tmp_path / "t.csv").write_text(text(np.full_like(X, np.nan)))
+    assert "has no value in any row" in run(*fit, status=2).stderr
 
 
 def test_codes_have_no_gaps(folder, tmp_path):

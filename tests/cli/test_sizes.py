@@ -1,12 +1,16 @@
 """Commands choose a number of experts, estimate stability and print the baseline."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from dynpart import load
+from dynpart.baseline import Baseline
+from dynpart.cli import info
 from dynpart.datasets import make_pairs
+from dynpart.describing import saving_in_words
 from dynpart.stability import LEGEND
 from tests.cli.test_choices import NAMES, run, text
 
@@ -65,3 +69,12 @@ def test_other_words_and_numbers_are_refused(folder, tmp_path):
         result = run("fit", folder / "sites.csv", "-k", wrong, "-o", tmp_path / "m", status=2)
         assert "-k" in result.stderr or "--experts" in result.stderr
     assert len(NAMES) == 6
+
+
+def test_info_rounds_bits_saved_once():
+    """As describe and score do: 5.9477 is 5.9, and not 5.95 and then 6.0."""
+    baseline = Baseline(-48.1 * np.log(2), -(48.1 + 5.9477) * np.log(2), 100)
+    facts = info._baseline(SimpleNamespace(baseline_=baseline))
+    (line,) = info._lines_of("baseline", facts, "column")
+    assert line.endswith(saving_in_words(5.9477, "training row"))
+    assert "takes 5.9 bits less" in line

@@ -151,7 +151,7 @@ def test_gaps_are_written_and_read_back(tmp_path_factory, ending, data, n_column
 
 def test_gaps_of_text_are_empty_cells(capsys):
     write_table("-", np.array([[1.5, NAN], [NAN, 2]]), ["a", "b"], labels=["x", "y"])
-    assert capsys.readouterr().out == "row,a,b\nx,1.5,\ny,,2.0\n"
+    assert capsys.readouterr().out == "row,a,b\nx,1.5,\ny,,2\n"
 
 
 def test_gaps_of_a_parquet_file_are_nulls(tmp_path):

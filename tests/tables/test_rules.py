@@ -176,6 +176,7 @@ def test_dates_have_a_remedy(table, date):
     [
         ("n,a\n10,1\n20,0\n30,1\n40,1\n", "'n'"),
         ("a,id\n1,7\n0,3\n1,9\n0,4\n", "'id'"),
+        ("a,identifier\n1,7\n0,3\n1,9\n0,4\n", "'identifier'"),
         ("a,siteID\n1,7\n0,3\n1,9\n0,4\n", "'siteID'"),
         ("0,1\n1,0\n2,1\n3,0\n", "column 0"),
     ],

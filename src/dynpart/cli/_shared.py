@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -169,6 +169,11 @@ class Content:
     unknown: str | None = None
     levels: Sequence[str] = ()
 
+    @property
+    def labels(self) -> str | Literal[False] | None:
+        """Name of the column of labels; False for none, None to detect it."""
+        return False if self.no_labels else self.label_column
+
     def read(
         self,
         source: str,
@@ -190,7 +195,7 @@ class Content:
             size=size,
             binary=binary,
             header=self.header,
-            label_column=False if self.no_labels else self.label_column,
+            label_column=self.labels,
             levels=self.levels,
             like=like,
         )
@@ -238,7 +243,6 @@ def read_rows(
     Prints the reader's decisions, and which columns look unusual.
     """
     from dynpart.tables import advice
-    from dynpart.tables.gaps import check_observed
 
     table = content.read(source, size=size, binary=binary)
     weights = None
@@ -247,7 +251,6 @@ def read_rows(
         table = _without_column(table, weight, source)
     for remark in (*table.remarks, *advice(table)):
         say(f"{source}: {remark}")
-    check_observed(source, table)
     return table, weights
 
 
@@ -318,6 +321,7 @@ def read_rows_like(
     Returns the whole table, and the known columns in their order.
     """
     from dynpart.tables import TableError
+    from dynpart.tables.variables import labels_beside
 
     names, n_features, image_shape = schema.names, len(schema), schema.image_shape
     table = content.read(source, size=image_shape, binary=binary, like=schema)
@@ -332,6 +336,8 @@ def read_rows_like(
         raise
     if names is None or table.names is None:
         _say_remarks(table, source)
+    if names is not None and content.labels is None:
+        matched = replace(matched, labels=labels_beside(table, names))
     say_gaps(matched, source)
     return table, replace(matched, image_shape=table.image_shape or image_shape)
 

@@ -59,7 +59,7 @@ def command(
 ) -> None:
     """Explain one row in words: which expert explains which variables.
 
-    Opinions are printed with overall rates. The output also lists values that no expert explains
+    Opinions are printed with overall rates. The output also lists values that are not as expected
     and the second-best code.
 
     For example:

@@ -205,6 +205,7 @@ def command(
     from dynpart.cli._shared import as_numbers, parsed_size, read_rows, say, say_gaps
     from dynpart.notices import enable_messages
     from dynpart.storage import save
+    from dynpart.tables.gaps import check_observed
     from dynpart.tables.variables import declared_kinds, understood, variables_of
     from dynpart.validation import check_limits
 
@@ -226,7 +227,8 @@ def command(
         data, content, size=parsed_size(size), binary=black_white, weight=weight
     )
     declared = declared_kinds(data, table, kinds)
-    table, others = variables_of(table, declared)
+    table, others = variables_of(table, declared, content.labels)
+    check_observed(data, table)
     held_out = None if valid is None else _read_valid(valid, content, table, weight)
     _check_memory(1 if n_experts == "auto" else n_experts, table)
     model = BareModel(
@@ -433,16 +435,19 @@ def _worth(
     model: BareModel, table: Table, weights: NDArray[np.float64] | None, row: str = "row"
 ) -> str:
     """A sentence on the bits that the model saves on some rows against independent columns."""
-    import numpy as np
-
     from dynpart.cli._shared import nameless
-    from dynpart.describing import saving_in_words
+    from dynpart.describing import worth_in_words
 
     plain = nameless(model)
-    usual = np.average(plain.independent_scores(table.values), weights=weights)
-    saved = plain.score(table.values, **_weighted(weights)) - usual
-    part = "column" if table.image_shape is None else "pixel"
-    return saving_in_words(float(saved / np.log(2)), row, part)
+    return worth_in_words(
+        plain,
+        table.values,
+        plain.score_samples(table.values),
+        plain.independent_scores(table.values),
+        weights=weights,
+        row=row,
+        part="column" if table.image_shape is None else "pixel",
+    )
 
 
 def _judged(model: BareModel, table: Table, weights: NDArray[np.float64] | None) -> str:

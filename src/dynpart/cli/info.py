@@ -118,7 +118,7 @@ def _baseline(fitted: Any) -> dict[str, float] | None:
     return {
         "bits_a_row": round(bits, 2),
         "independent_columns": round(columns, 2),
-        "saved": round(columns - bits, 2),
+        "saved": round(columns - bits, 4),  # rounded again in words
     }
 
 

@@ -79,6 +79,7 @@ def command(
     import numpy as np
 
     from dynpart.cli._shared import nameless, open_model, read_rows_for, say
+    from dynpart.describing import worth_in_words
     from dynpart.explaining import expected_numbers
     from dynpart.tables import check_output, write_table
 
@@ -115,18 +116,16 @@ def command(
     if output != "-":
         say(f"{output}: {len(shown)} rows")
     part = "column" if schema.image_shape is None else "pixel"
-    say(_summary(scores, plain.independent_scores(table.values), part))
+    independent = plain.independent_scores(table.values)
+    worth = worth_in_words(plain, table.values, scores, independent, part=part)
+    say(f"{_summary(scores, independent, part)} {worth}")
 
 
 def _summary(scores: NDArray[Any], independent: NDArray[Any], part: str) -> str:
-    """Mean bits of the rows, those of independent columns or pixels, and the bits saved."""
-    from dynpart.describing import saving_in_words
-
+    """Mean bits of the rows, and those of independent columns or pixels."""
     bits, usual = -float(scores.mean()) / NATS, -float(independent.mean()) / NATS
-    return (
-        f"{len(scores)} rows, {bits:.1f} bits a row on average, {usual:.1f} {part} by {part}. "
-        f"{saving_in_words(usual - bits, part=part)}"
-    )
+    rows = f"{len(scores)} rows, {bits:.1f} bits a row on average"
+    return f"{rows}, {usual:.1f} {part} by {part}."
 
 
 def _reasons(

@@ -75,6 +75,7 @@ def table_content(
         "prior": _prior(model),
         "bits": told.bits,
         "baselineBits": told.baseline_bits,
+        "saving": told.saving,
         "odd": list(told.odd),
         "oddRows": list(told.odd_rows),
     }

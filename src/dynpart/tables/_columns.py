@@ -21,7 +21,9 @@ LARGEST_INTEGER = 2**64
 
 _FEWEST_ROWS = 4
 _GAP_CODES = (-9, -99, -999, -9999, -99999)
-_ID = re.compile(r"(?i:(.*[\W_])?(id|ids|idx|index|nr|no|num|number|key|row|rowid))|.*[a-z]I[Dd]")
+_ID = re.compile(
+    r"(?i:(.*[\W_])?(id(s|entifier)?|idx|index|nr|no|num|number|key|row|rowid))|.*[a-z]I[Dd]"
+)
 
 
 def place(

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dynpart.cells import Fields
+from dynpart.cells import NONE, Fields, is_missing
 from dynpart.coding import level_name
 from dynpart.tables._columns import Choice, checked_names, infinite
 from dynpart.tables._rules import Roles
 from dynpart.tables._table import Table, TableError, compact
 from dynpart.tables._text import NUMBERS_AT_ONCE, labels_from_first, text_lines
-from dynpart.tables._texts import TextColumn, Words
+from dynpart.tables._texts import TextColumn, Words, none_remarks
 from dynpart.tables.limits import MOST_VALUES, check_room
 
 
@@ -82,9 +82,7 @@ class _Reading:
             column = self.names.setdefault(key, len(self.names))
             if key == self.roles.label_column:
                 self.labels[row] = "" if value is None else str(value)
-            if isinstance(value, str) and (
-                self.fields.plain_value(value) is None or self.roles.says_text(key)
-            ):
+            if isinstance(value, str) and self._may_be_text(key, value):
                 self.texts.setdefault(column, {})[row] = value
                 self.n_texts += 1
                 continue
@@ -99,6 +97,11 @@ class _Reading:
         if len(self.numbers) + self.n_texts > self.check_at:
             check_room(24 * NUMBERS_AT_ONCE, f"{self.path}: going on after line {line}")
             self.check_at += NUMBERS_AT_ONCE
+
+    def _may_be_text(self, key: str, value: str) -> bool:
+        """Whether a string may be a level: it is no number, or the user says so, or it is None."""
+        is_text = self.fields.plain_value(value) is None or self.roles.says_text(key)
+        return is_text or value.strip().lower() == NONE
 
     def _number(self, key: str, value: Any, row: int) -> float:
         number: Any = self.fields.value(value) if isinstance(value, str) else value
@@ -140,12 +143,18 @@ class _Reading:
         found = {}
         for at, name in enumerate(kept):
             texts = self.texts.get(self.names[name])
-            if texts is not None:
+            if texts is not None and self._holds_text(name, texts):
                 found[name] = self._words(values[:, at], texts, name)
                 values[:, at] = found[name].values
         words = tuple(found[name].words if name in found else None for name in kept)
         labels = tuple(self.labels) if isinstance(labelled, str) else None
-        table = Table(compact(values), tuple(kept), labels, words=words if any(words) else None)
+        table = Table(
+            compact(values),
+            tuple(kept),
+            labels,
+            remarks=tuple(none_remarks(found)) if self.roles.judge else (),
+            words=words if any(words) else None,
+        )
         if may_label and kept[0] == names[0]:
             table = labels_from_first(table, found.get(kept[0]), self.roles, kept=not extra)
         for name in table.names or ():
@@ -153,13 +162,21 @@ class _Reading:
                 self._check_words(name, found[name])
         return table
 
+    def _holds_text(self, name: str, texts: dict[int, str]) -> bool:
+        """Whether a column is one of texts: not if its only strings are None."""
+        return self.roles.says_text(name) or not all(map(is_missing, texts.values()))
+
     def _words(self, numbers: NDArray[np.float64], texts: dict[int, str], name: str) -> Words:
         """A column with texts, and possibly numbers."""
         column = TextColumn()
         for row, number in enumerate(numbers.tolist()):
             text = texts.get(row)
             column.add(text or "" if text is not None or number != number else level_name(number))
-        return column.finished(self.fields, as_it_is=self.roles.takes_text(name))
+        return column.finished(
+            self.fields,
+            as_it_is=self.roles.takes_text(name),
+            none_is_level=name in self.roles.nones,
+        )
 
     def _check_words(self, name: str, content: Words) -> None:
         problem = content.problem

@@ -13,7 +13,7 @@ from dynpart.tables._columns import Choice, check_not_infinite, checked_names
 from dynpart.tables._rules import Roles
 from dynpart.tables._table import Table, TableError, compact
 from dynpart.tables._text import labels_from_first
-from dynpart.tables._texts import TextColumn, Words
+from dynpart.tables._texts import TextColumn, Words, none_remarks
 from dynpart.tables.limits import MOST_VALUES, check_room
 
 _ROWS_AT_ONCE = 2**16
@@ -57,7 +57,10 @@ def read_parquet(path: Path, *, choice: Choice, roles: Roles) -> Table:
     check_not_infinite(path, values, kept)
     columns = {
         name: column.finished(
-            Fields(decimal_comma=False), as_it_is=roles.takes_text(name), typed=True
+            Fields(decimal_comma=False),
+            as_it_is=roles.takes_text(name),
+            typed=True,
+            none_is_level=name in roles.nones,
         )
         for name, column in found.items()
     }
@@ -69,6 +72,7 @@ def read_parquet(path: Path, *, choice: Choice, roles: Roles) -> Table:
         compact(values),
         tuple(kept),
         tuple(labels) if labelled else None,
+        remarks=tuple(none_remarks(columns)) if roles.judge else (),
         words=words if any(words) else None,
     )
     if may_label and kept[0] == names[0]:

@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynpart.cells import NONE, Fields
+from dynpart.coding import level_name
 from dynpart.schema import Schema
 from dynpart.tables._arrays import read_npy, read_npz_table
 from dynpart.tables._columns import Choice, checked_names
@@ -107,11 +109,13 @@ def read_table(
     """
     if size is not None and not 0 < size[0] * size[1] <= MOST_PIXELS:
         raise TableError(f"size must have 1 to {MOST_PIXELS:,} pixels, got {size[0]} x {size[1]}")
-    roles = Roles(label_column, levels)
+    roles = Roles(label_column, levels, nones=levels)
     if like is not None:
         names = like.labels()
-        known = [name for d, name in enumerate(names) if like.levels_of(d) is not None]
-        roles = Roles(label_column, {*levels, *known}, set(names), judge=False)
+        texts = {name: like.levels_of(d) for d, name in enumerate(names)}
+        known = [name for name, words in texts.items() if not all(map(_names_number, words or ()))]
+        nones = [name for name in known if NONE in map(str.lower, texts[name] or ())]
+        roles = Roles(label_column, {*levels, *known}, set(names), judge=False, nones=nones)
     options = _Options(array, Choice(keep, drop), binary, header, roles)
     if str(source) == "-":
         with tempfile.TemporaryDirectory() as folder:
@@ -128,6 +132,12 @@ def read_table(
         return _by_columns(read_folder(path, size, binary), options)
     path.stat()  # a missing file is reported as such
     return _read(path, _kind_by_name(path), options)
+
+
+def _names_number(level: str) -> bool:
+    """Whether a level is the name of a number, so that 2.0 in a text is the level 2."""
+    number = Fields(decimal_comma=False).plain_number(level)
+    return number is not None and level_name(number) == level
 
 
 class _Options(NamedTuple):

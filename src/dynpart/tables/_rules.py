@@ -117,12 +117,15 @@ class Roles(NamedTuple):
         Names of columns that do not hold labels.
     judge : bool
         Whether to reject texts that are probably not levels.
+    nones : collection of str
+        Names of columns of text in which None is a level.
     """
 
     label_column: LabelColumn = None
     levels: Collection[str] = ()
     variables: Collection[str] = ()
     judge: bool = True
+    nones: Collection[str] = ()
 
     def takes_text(self, name: str) -> bool:
         """Whether a column accepts any text."""

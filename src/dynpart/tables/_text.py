@@ -32,7 +32,7 @@ from dynpart.tables._rules import (
     without_guard,
 )
 from dynpart.tables._table import Table, TableError, compact
-from dynpart.tables._texts import LateText, TextColumn, Words
+from dynpart.tables._texts import LateText, TextColumn, Words, none_remarks
 from dynpart.tables.limits import MOST_UNPACKED, MOST_VALUES, check_room, in_words
 
 MOST_FIRST_LINE = 2**20
@@ -292,6 +292,8 @@ class Reading:
             self.remarks.append(remark)
         if self.guessed and header:
             self._remark_repeated_names(found)
+        if header and self.roles.judge:
+            self.remarks += none_remarks({self.names[c]: words for c, words in found.items()})
         words = tuple(found[column].words if column in found else None for column in kept)
         table = Table(
             compact(values),
@@ -439,7 +441,9 @@ class Reading:
         self._check_labels(labels, labelled)
         found = {
             column: content.finished(
-                self.fields, as_it_is=self.roles.takes_text(self._name(column))
+                self.fields,
+                as_it_is=self.roles.takes_text(self._name(column)),
+                none_is_level=self._name(column) in self.roles.nones,
             )
             for column, content in texts.items()
         }

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dynpart.cells import Fields, Kind
+from dynpart.cells import NONE, Fields, Kind
 from dynpart.coding import in_order
 from dynpart.kinds import TextProblem, text_problem
 from dynpart.levels import boolean_words
@@ -37,12 +37,15 @@ class Words(NamedTuple):
         Reason why the words are probably not levels.
     row : int
         The first row with the example.
+    n_none : int
+        Number of cells that say None beside other texts, and count as missing.
     """
 
     values: NDArray[np.float64]
     words: tuple[str, ...] | None = None
     problem: TextProblem | None = None
     row: int = 0
+    n_none: int = 0
 
 
 class TextColumn:
@@ -60,7 +63,14 @@ class TextColumn:
             code = self.places[text] = len(self.places)
         self.codes.append(code)
 
-    def finished(self, fields: Fields, *, as_it_is: bool = False, typed: bool = False) -> Words:
+    def finished(
+        self,
+        fields: Fields,
+        *,
+        as_it_is: bool = False,
+        typed: bool = False,
+        none_is_level: bool = False,
+    ) -> Words:
         """The column as numbers if all cells are numbers or gaps, otherwise as words.
 
         Parameters
@@ -71,9 +81,17 @@ class TextColumn:
             Whether all texts are words, even if they look like numbers.
         typed : bool, default=False
             Whether the file stores types, so that no text is a number.
+        none_is_level : bool, default=False
+            Whether None is a text like the others, if there are others.
         """
         codes = np.frombuffer(self.codes, dtype=np.int64) if self.codes else np.empty(0, np.int64)
         looks = [fields.kind(text) for text in self.places]
+        nones = [text for text in self.places if text.lower() == NONE] if Kind.TEXT in looks else []
+        if none_is_level:
+            looks = [
+                Kind.TEXT if text in nones else kind
+                for text, kind in zip(self.places, looks, strict=True)
+            ]
         found = set(looks) - {Kind.MISSING}
         texts = [without_guard(text) for text in self.places]
         there = [text for text, kind in zip(texts, looks, strict=True) if kind is not Kind.MISSING]
@@ -92,7 +110,18 @@ class TextColumn:
         }
         problem = None if as_it_is else text_problem(counted, fields)
         row = 0 if problem is None else int(np.argmax(codes == texts.index(problem.example)))
-        return Words(values, words, problem, row)
+        n_none = 0 if none_is_level else sum(counts[self.places[text]] for text in nones)
+        return Words(values, words, problem, row, n_none)
+
+
+def none_remarks(found: Mapping[str, Words]) -> list[str]:
+    """Remarks about columns of texts in which None counts as missing, by their names."""
+    return [
+        f"column {name!r}: None counts as missing (cells: {words.n_none:,}); --categorical "
+        f"{name!r} makes it a level"
+        for name, words in found.items()
+        if words.n_none
+    ]
 
 
 def _indices(texts: list[str], looks: list[Any], words: Sequence[str]) -> NDArray[np.float64]:

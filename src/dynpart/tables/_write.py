@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -18,7 +17,6 @@ from dynpart.atomic import atomic_write
 from dynpart.tables._columns import EXACT_INTEGERS
 from dynpart.tables._rules import with_guard
 from dynpart.tables._table import TableError
-from dynpart.tables.gaps import count_gaps
 from dynpart.terminal import printable
 
 ENDINGS = (".csv", ".tsv", ".npy", ".npz", ".parquet")
@@ -111,15 +109,11 @@ def write_table(
 def _cells(
     values: NDArray[Any], words: Sequence[Sequence[str] | None] | None
 ) -> Iterator[list[Any]]:
-    """Rows of cells: texts for indices of words, empty for NaN.
-
-    In a table with texts, integers are written without a decimal point.
-    """
+    """Rows of cells: texts for indices of words, empty for NaN, integers without a point."""
     if not any(words or ()):
-        gaps = count_gaps(values) > 0
         for row in values:
             cells = row.tolist()
-            yield ["" if math.isnan(cell) else cell for cell in cells] if gaps else cells
+            yield list(map(_number, cells)) if values.dtype.kind == "f" else cells
         return
     assert words is not None
     columns: list[list[Any]] = []

@@ -14,7 +14,7 @@ from dynpart.kinds import text_problem
 from dynpart.levels import boolean_words
 from dynpart.schema import Schema
 from dynpart.tables._columns import called, places
-from dynpart.tables._table import Table, TableError, compact
+from dynpart.tables._table import LabelColumn, Table, TableError, compact
 
 WIDEST = 48
 """Maximum number of characters for the levels of a column."""
@@ -57,15 +57,20 @@ def declared_kinds(
 
 
 def variables_of(
-    table: Table, declared: Mapping[str | int, str]
+    table: Table, declared: Mapping[str | int, str], label_column: LabelColumn = None
 ) -> tuple[Table, list[tuple[str, str]]]:
-    """The columns to learn from; texts that only distinguish rows become labels, or are left out.
+    """The columns to learn from, and the use of the others.
+
+    Texts that only distinguish rows become labels, or are left out. Named columns without any value
+    are left out, unless all of them are empty.
 
     Parameters
     ----------
     table : Table
     declared : mapping
         The user's settings for columns; these columns are kept.
+    label_column : str, False or None, default=None
+        The user's choice of labels: no column of texts replaces them.
 
     Returns
     -------
@@ -78,36 +83,85 @@ def variables_of(
     TableError
         If no column is left.
     """
+    names: Sequence[str | int] = table.names or range(table.values.shape[1])
+    free = [d for d, name in enumerate(names) if name not in declared]
+    empty = {d for d in free if table.names and _is_empty(table, d)}
+    texts = {d: _texts_of_rows(table, d) for d in free}
+    fixed = label_column is not None or _name_rows(table.labels)
+    found = None if fixed else next((d for d in free if texts[d]), None)
+    if len(empty) == len(names):
+        return table, []
     others: list[tuple[str, str]] = []
-    kept = []
-    for d in range(table.values.shape[1]):
-        words = table.words_of(d)
-        name = table.names[d] if table.names else d
-        if words is None or name in declared or boolean_words(words):
-            kept.append(d)
-            continue
-        texts = Counter(text for text in table.texts(d) if text)
-        problem = text_problem(texts)
-        if problem is None or problem.reason != "names":
-            kept.append(d)
-            continue
-        many = f"{len(texts):,} different texts in {sum(texts.values()):,} rows"
-        if table.labels is None:
-            table = replace(table, labels=table.texts(d))
-            others.append((str(name), f"labels of rows: {many}"))
-        else:
-            others.append((str(name), f"left out: {many}"))
+    for d in free:
+        if d in empty:
+            others.append((str(names[d]), "left out: no value in any row"))
+        elif d == found:
+            place = ", in place of their numbers" if table.labels else ""
+            others.append((str(names[d]), f"labels of rows{place}: {texts[d]}"))
+        elif texts[d]:
+            others.append((str(names[d]), f"left out: {texts[d]}"))
+    kept = [d for d in range(len(names)) if not (d in empty or texts.get(d))]
     if not kept:
-        name = others[0][0]
+        name = str(names[next(d for d in free if texts[d])])
+        blanks = len(names) == 1 and table.labels is None and " " in name.strip()
+        hint = "; if blanks separate its fields, give the file the ending .txt" if blanks else ""
         raise TableError(
-            f"every column holds texts that identify rows; --categorical {name!r} uses column "
-            f"{name!r} as levels anyway"
+            f"every column holds texts that identify rows{hint}; --categorical {name!r} uses "
+            f"column {name!r} as levels anyway"
         )
-    if len(kept) < table.values.shape[1]:
+    if found is not None:
+        table = replace(table, labels=table.texts(found))
+    if len(kept) < len(names):
         table = table.taken(kept)
         words_left = table.words if any(table.words or ()) else None
         table = replace(table, values=compact(np.asarray(table.values)), words=words_left)
     return table, others
+
+
+def labels_beside(table: Table, variables: Collection[str]) -> tuple[str, ...] | None:
+    """Labels of the rows of a table for a model: the labels that learning would have found.
+
+    Parameters
+    ----------
+    table : Table
+        The whole table.
+    variables : collection of str
+        Names of the model's columns; these are not labels.
+
+    Returns
+    -------
+    tuple of str or None
+    """
+    if _name_rows(table.labels):
+        return table.labels
+    others = (d for d, name in enumerate(table.names or ()) if name not in variables)
+    found = next((d for d in others if _texts_of_rows(table, d)), None)
+    return table.labels if found is None else table.texts(found)
+
+
+def _name_rows(labels: Sequence[str] | None) -> bool:
+    """Whether labels do more than number the rows from 0 or 1, as R and pandas write them."""
+    if not labels:
+        return False
+    first = int(labels[0]) if labels[0] in ("0", "1") else None
+    return first is None or any(label != str(i) for i, label in enumerate(labels, start=first))
+
+
+def _texts_of_rows(table: Table, column: int) -> str:
+    """The number of texts of a column in words if they identify rows; otherwise empty."""
+    words = table.words_of(column)
+    if words is None or boolean_words(words):
+        return ""
+    texts = Counter(text for text in table.texts(column) if text)
+    problem = text_problem(texts)
+    if problem is None or problem.reason != "names":
+        return ""
+    return f"{len(texts):,} different texts in {sum(texts.values()):,} rows"
+
+
+def _is_empty(table: Table, column: int) -> bool:
+    values = table.values[:, column]
+    return values.dtype.kind == "f" and bool(np.isnan(values).all())
 
 
 def understood(table: Table, schema: Schema, others: Sequence[tuple[str, str]] = ()) -> list[str]:

@@ -45,11 +45,6 @@ function typeExpert(k, active) {
 // Bits a row takes with the model and without, as two bars.
 function baseline() {
   if (raw.bits === null || raw.baselineBits === null) return el("p", { class: "note" });
-  const saved = raw.baselineBits - raw.bits;
-  const text =
-    saved > 0
-      ? `A row takes ${saved.toFixed(1)} bits less than column by column: ${timesText(saved)} as likely.`
-      : `Columns on their own describe a row better, by ${(-saved).toFixed(1)} bits: these experts found nothing that holds.`;
   const most = Math.max(raw.baselineBits, raw.bits);
   const row = (name, bits, color) =>
     el("li", {}, el("span", { class: "name", text: name }), meter(bits / most, color), el("span", { class: "number", text: `${bits.toFixed(1)} bits` }));
@@ -57,18 +52,9 @@ function baseline() {
   return el(
     "div",
     { class: "baseline" },
-    el("p", { text }),
+    el("p", { text: raw.saving }),
     bars ? el("ul", { class: "bars" }, row("each column on its own", raw.baselineBits, "var(--soft)"), row("these experts", raw.bits, null)) : "",
   );
-}
-
-function timesText(bits) {
-  if (bits > 40) return `2^${Math.round(bits)} times`;
-  const times = 2 ** bits;
-  if (times < 10) return `${Number(times.toPrecision(2))} times`;
-  if (times < 100) return `about ${Math.round(times)} times`;
-  const step = 10 ** (Math.floor(Math.log10(times)) - 1);
-  return `about ${(Math.round(times / step) * step).toLocaleString("en")} times`;
 }
 
 // ------------------------------------------------------- another column
