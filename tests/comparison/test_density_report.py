@@ -99,14 +99,14 @@ def test_findings_count_sets_and_say_where_ours_is_behind_and_how_far(results):
         f"{mine} the Chow-Liu tree on 1 of 2 sets; **behind** on 1: Accidents by 2.01 (-35.20 "
         "against -33.19)." in said
     )
-    assert f"{mine} the mixture of Bernoullis on 2 of 2 sets" in said
+    assert f"{mine} the mixture of the best size on 2 of 2 sets" in said
     assert (
         f"{mine} the published circuits on 0 of 2 sets; **behind** on 2: Accidents by 8.46 (-35.20 "
         "against -26.74), NLTCS by 0.03 (-6.03 against -6.00)." in said
     )
     # What looks equal in the table is level.
     assert f"{mine} dynpart with 30 experts on 1 of 2 sets and level on 1; **behind**" in said
-    assert "Dynpart with 30 experts is ahead of the mixture of Bernoullis on 1 of 2 sets" in said
+    assert "Dynpart with 30 experts is ahead of the mixture of the best size on 1 of 2 sets" in said
 
 
 def test_findings_tell_what_nearby_codes_add():

@@ -22,7 +22,7 @@ from dynpart.comparison.density_sets import (
 )
 
 NLTCS = DENSITY_SETS["nltcs"]
-CHEAP = ["independent-columns", "chow-liu", "mixture-chosen"]
+CHEAP = ["independent-columns", "chow-liu", "mixture-chosen", "mixture-30"]
 
 
 def two_kinds(n_rows, n_features=6, seed=0):

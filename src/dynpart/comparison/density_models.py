@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,8 @@ from dynpart.comparison.ordered import LEAST_CHANCE
 from dynpart.estimator import DynamicPartitionModel
 from dynpart.prior import CodePrior
 
-COLUMNS, TREE, MIXTURE = "independent-columns", "chow-liu", "mixture-chosen"
+COLUMNS, TREE = "independent-columns", "chow-liu"
+MIXTURE_CHOSEN, MIXTURE_GIVEN = "mixture-chosen", "mixture-30"
 OURS_CHOSEN, OURS_GIVEN = "dynamic-auto", "dynamic-30"
 N_EXPERTS = 30
 MIXTURE_SIZES = (10, 30, 100)
@@ -57,7 +58,15 @@ def _mean_log_prob(distribution: CodePrior, rows: NDArray[np.uint8]) -> float:
     return float(np.mean(distribution.log_prob(rows)))
 
 
-def _mixture(rows: BinaryRows, seed: int) -> dict[str, float]:
+def _mixture_chosen(rows: BinaryRows, seed: int) -> dict[str, float]:
+    return _best_mixture(rows, seed, MIXTURE_SIZES)
+
+
+def _mixture_given(rows: BinaryRows, seed: int) -> dict[str, float]:
+    return _best_mixture(rows, seed, (N_EXPERTS,))
+
+
+def _best_mixture(rows: BinaryRows, seed: int, sizes: Sequence[int]) -> dict[str, float]:
     """The mixture with the best validation likelihood: first over sizes, then over smoothings."""
     tried: dict[tuple[int, float], tuple[float, Mixture]] = {}
 
@@ -69,7 +78,7 @@ def _mixture(rows: BinaryRows, seed: int) -> dict[str, float]:
         return tried[size, smoothing][0]
 
     # A start needs one row per component.
-    sizes = sorted({min(size, len(rows.train)) for size in MIXTURE_SIZES})
+    sizes = sorted({min(size, len(rows.train)) for size in sizes})
     size = max(sizes, key=lambda size: score(size, MIXTURE_SMOOTHING[1]))
     smoothing = max(MIXTURE_SMOOTHING, key=lambda smoothing: score(size, smoothing))
     best = tried[size, smoothing][1]
@@ -98,7 +107,8 @@ DENSITY_MODELS = {
     for model in (
         DensityModel(COLUMNS, "independent columns", _columns, seeded=False),
         DensityModel(TREE, "Chow-Liu tree", _tree, seeded=False),
-        DensityModel(MIXTURE, "mixture of Bernoullis", _mixture),
+        DensityModel(MIXTURE_CHOSEN, "mixture of Bernoullis", _mixture_chosen),
+        DensityModel(MIXTURE_GIVEN, f"mixture of {N_EXPERTS} Bernoullis", _mixture_given),
         DensityModel(OURS_CHOSEN, "dynpart, experts chosen", _ours("auto")),
         DensityModel(OURS_GIVEN, f"dynpart, {N_EXPERTS} experts", _ours(N_EXPERTS)),
     )

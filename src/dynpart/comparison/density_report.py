@@ -11,7 +11,8 @@ from dynpart.atomic import atomic_write
 from dynpart.comparison.chow_liu import SMOOTHING
 from dynpart.comparison.density_models import (
     COLUMNS,
-    MIXTURE,
+    MIXTURE_CHOSEN,
+    MIXTURE_GIVEN,
     MIXTURE_SIZES,
     MIXTURE_SMOOTHING,
     N_EXPERTS,
@@ -29,7 +30,8 @@ PUBLISHED = "HCLT, published"
 SHORT = {
     COLUMNS: "columns",
     TREE: "tree",
-    MIXTURE: "mixture",
+    MIXTURE_CHOSEN: "mixture, chosen",
+    MIXTURE_GIVEN: f"mixture, {N_EXPERTS}",
     OURS_CHOSEN: "dynpart, chosen",
     OURS_GIVEN: f"dynpart, {N_EXPERTS}",
 }
@@ -44,7 +46,8 @@ SIZES = ("variables", "training", "validation", "test")
 RIVALS = {
     COLUMNS: "independent columns",
     TREE: "the Chow-Liu tree",
-    MIXTURE: "the mixture of Bernoullis",
+    MIXTURE_CHOSEN: "the mixture of the best size",
+    MIXTURE_GIVEN: f"the mixture of {N_EXPERTS} components",
     PUBLISHED: "the published circuits",
 }
 OURS = {
@@ -65,9 +68,10 @@ the test rows in nats, higher is better; ± is one standard deviation over seeds
 
 - **columns**: independent columns, {SMOOTHING:g} of a row added for each value.
 - **tree**: the Chow-Liu tree, smoothed in the same way.
-- **mixture**: a mixture of Bernoullis by EM, with {_listed(MIXTURE_SIZES)} components, each
-  smoothed by {_listed(MIXTURE_SMOOTHING)} rows of the average, chosen by the likelihood of the
+- **mixture, chosen**: a mixture of Bernoullis by EM, with {_listed(MIXTURE_SIZES)} components,
+  each smoothed by {_listed(MIXTURE_SMOOTHING)} rows of the average, chosen by the likelihood of the
   validation rows. Probabilities are kept {LEAST_CHANCE:g} away from 0 and 1, as in our model.
+  **mixture, {N_EXPERTS}**: the same with {N_EXPERTS} components.
 - **dynpart, chosen**: `DynamicPartitionModel(n_experts="auto")`, **dynpart, {N_EXPERTS}**:
   `DynamicPartitionModel({N_EXPERTS})`, otherwise with defaults. They learn from the training rows
   and do not use the validation rows. Nats are `log_density`, which sums over the codes near the
@@ -120,7 +124,7 @@ def density_tables(
         for score, heading, form in OUR_DETAILS
         if name in present and not (name == OURS_GIVEN and score == "experts")
     ]
-    sizes = [(MIXTURE, *detail) for detail in MIXTURE_DETAILS if MIXTURE in present]
+    sizes = [(MIXTURE_CHOSEN, *detail) for detail in MIXTURE_DETAILS if MIXTURE_CHOSEN in present]
     titles, nats, ours, rows, times = [], [], [], [], []
     for name, found in density_by_set(results).items():
         titles.append(DENSITY_SETS[name].title)
