@@ -119,8 +119,9 @@ def _redrawn(
         return fit, codes, prior
     rule = encoding.rule((task.n_experts, task.n_features))
     sharpness = fit.history[-1].step.sharpness
+    known = codes if fit.rows is task.rows else None
     experts, prior = fitted_to_draws(
-        task, epsilon, fit.experts, prior, rule, sharpness, encoding.prior_of, seed
+        task, epsilon, fit.experts, prior, rule, sharpness, encoding.prior_of, seed, known
     )
     codes = pursue(task.engine, fit.rows, experts, replace(rule, prior=prior))
     return replace(fit, experts=experts), codes, prior

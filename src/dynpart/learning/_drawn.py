@@ -53,6 +53,7 @@ def fitted_to_draws(
     sharpness: float,
     prior_of: Callable[[Any, Any, int], CodePrior],
     seed: int,
+    codes: Any = None,
 ) -> tuple[Experts, CodePrior]:
     """Opinions and prior after some iterations of EM with drawn codes.
 
@@ -73,6 +74,8 @@ def fitted_to_draws(
     prior_of : callable
         (codes, weights, maximum number of types) -> CodePrior.
     seed : int
+    codes : Codes, default=None
+        The best codes of all rows, if they are known.
 
     Returns
     -------
@@ -80,7 +83,8 @@ def fitted_to_draws(
     prior : CodePrior
     """
     rows = task.engine.take(task.rows, np.arange(task.moments.n_rows))
-    codes = pursue(task.engine, rows, experts, replace(rule, prior=prior, n_starts=1))
+    if codes is None:
+        codes = pursue(task.engine, rows, experts, replace(rule, prior=prior))
     active, weight = to_numpy(codes.active(experts.n_experts)) != 0, codes.weight
     engine = make_engine() if is_tensor(rows.values) else task.engine
     rows, population = rows.to_numpy(), to_numpy(task.population)
