@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 import dynpart.refitting
 from dynpart import DynamicPartitionModel
+from dynpart.datasets import make_pairs
 from dynpart.enumeration import EveryCode, all_codes
 from dynpart.learning._drawn import members_of
 from dynpart.neighbourhood import redrawn
@@ -109,3 +110,22 @@ def test_a_fit_with_draws_is_repeatable_on_any_number_of_threads():
     ]
     np.testing.assert_array_equal(models[0].expertise_, models[1].expertise_)
     np.testing.assert_array_equal(models[0].log_density(X), models[1].log_density(X))
+
+
+def test_torch_fits_end_with_draws(monkeypatch):
+    pytest.importorskip("torch")
+    called = []
+    drawn = dynpart.refitting.fitted_to_draws
+
+    def noted(*arguments):
+        called.append(drawn(*arguments))
+        return called[-1]
+
+    monkeypatch.setattr(dynpart.refitting, "fitted_to_draws", noted)
+    monkeypatch.setattr(dynpart.refitting, "is_affordable", lambda *sizes: False)
+    X = make_pairs(4)
+    weight = 1 + np.arange(len(X)) % 3
+    model = DynamicPartitionModel(6, max_iter=4, engine="torch", random_state=0)
+    model.fit(X, sample_weight=weight)
+    assert len(called) == 1
+    assert np.isfinite(model.log_density(X)).all()

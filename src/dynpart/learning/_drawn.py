@@ -85,7 +85,8 @@ def fitted_to_draws(
     rows = task.engine.take(task.rows, np.arange(task.moments.n_rows))
     if codes is None:
         codes = pursue(task.engine, rows, experts, replace(rule, prior=prior))
-    active, weight = to_numpy(codes.active(experts.n_experts)) != 0, codes.weight
+    active = to_numpy(codes.active(experts.n_experts)) != 0
+    weight = None if codes.weight is None else to_numpy(codes.weight)
     engine = make_engine() if is_tensor(rows.values) else task.engine
     rows, population = rows.to_numpy(), to_numpy(task.population)
     here, limits = experts.like(population), (rule.min_active, rule.max_active)
