@@ -114,15 +114,18 @@ def _redrawn(
     prior: CodePrior,
     seed: int,
 ) -> tuple[Fit, Any, CodePrior]:
-    """The same with codes that are drawn, if that is affordable."""
+    """The same with codes that are drawn, if that is affordable and better."""
     if fit.adaptation.mixture or not are_drawable(task, fit.experts):
         return fit, codes, prior
     rule = encoding.rule((task.n_experts, task.n_features))
     sharpness = fit.history[-1].step.sharpness
     known = codes if fit.rows is task.rows else None
-    experts, prior = fitted_to_draws(
+    found = fitted_to_draws(
         task, epsilon, fit.experts, prior, rule, sharpness, encoding.prior_of, seed, known
     )
+    if found is None:
+        return fit, codes, prior
+    experts, prior = found
     codes = pursue(task.engine, fit.rows, experts, replace(rule, prior=prior))
     return replace(fit, experts=experts), codes, prior
 

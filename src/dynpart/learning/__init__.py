@@ -9,7 +9,7 @@ from dynpart.learning._batch import (
     update_opinions,
 )
 from dynpart.learning._connectivity import neighbourly
-from dynpart.learning._contest import log_densities
+from dynpart.learning._densities import log_densities
 from dynpart.learning._diagnosis import complaints
 from dynpart.learning._drawn import are_drawable, fitted_to_draws
 from dynpart.learning._learner import RunLog, iterate, learn_once, relearn

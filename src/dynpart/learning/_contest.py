@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dynpart.arrays import to_numpy
-from dynpart.engines import Engine, Experts, PursuitRule, row_log_base
+from dynpart.engines import PursuitRule
+from dynpart.learning._densities import log_densities
 from dynpart.learning._drawn import are_drawable, fitted_to_draws
 from dynpart.learning._learner import prior_of
 from dynpart.learning._mixture import fit_mixture
@@ -18,14 +17,11 @@ from dynpart.learning._plans import Plan
 from dynpart.learning._splits import splits_of
 from dynpart.learning._task import Task
 from dynpart.learning._unseen import WORTH_IT
-from dynpart.neighbourhood import neighbourhood
-from dynpart.prior import MOST_TYPES, ROUGHLY, CodePrior, fit_prior
+from dynpart.prior import MOST_TYPES, ROUGHLY, fit_prior
 from dynpart.pursuits import pursue
 
 if TYPE_CHECKING:
     from dynpart.learning._restarts import Fit
-
-Array = NDArray[np.float64]
 
 FEWEST_ROWS = 2000
 """Minimum number of rows for such a decision."""
@@ -70,19 +66,11 @@ def contest(
     prior, experts = prior_of(codes, task.n_experts, MOST_TYPES), fit.experts
     if are_drawable(split.task, experts):
         last = fit.history[-1].step
-        experts, prior = fitted_to_draws(
+        found = fitted_to_draws(
             split.task, plan.epsilon, experts, prior, rule, last.sharpness, fit_prior, seed
         )
+        experts, prior = (experts, prior) if found is None else found
     several = log_densities(engine, experts, prior, split.held, replace(rule, prior=prior))
     alone = fit_mixture(split.task, plan, seed, epsilon).log_densities(split.held)
     gap = float(np.average(alone - several, weights=split.weight))
     return None if task.n_rows * gap > WORTH_IT else fit
-
-
-def log_densities(
-    engine: Engine, experts: Experts, prior: CodePrior, rows: Any, rule: PursuitRule
-) -> Array:
-    """Log P(x) of rows in memory, summed over the neighbours of their codes, shape (n_rows,)."""
-    active = to_numpy(pursue(engine, rows, experts, rule).active(experts.n_experts))
-    rows, here = rows.to_numpy(), experts.like(np.empty(0))
-    return neighbourhood(rows, active, here, prior).log_density + row_log_base(rows, here.family)

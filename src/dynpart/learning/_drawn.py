@@ -7,24 +7,30 @@ Codes that are drawn from P(h | x) in every iteration give sums that are right o
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dynpart.arrays import is_tensor, to_numpy
-from dynpart.engines import Codes, Experts, PursuitRule, ResponsibilitySums, make_engine
+from dynpart.engines import Codes, Engine, Experts, PursuitRule, make_engine
 from dynpart.learning._batch import sharpened
+from dynpart.learning._densities import log_densities
 from dynpart.learning._task import Task
 from dynpart.neighbourhood import redrawn
 from dynpart.prior import MOST_TYPES, ROUGHLY, CodePrior
 from dynpart.pursuits import pursue
+from dynpart.rows import Rows
 
 Array = NDArray[np.float64]
 
 MOST_TERMS = 2e8
 """Maximum number of terms (rows x experts x variables) of a sweep over all rows."""
+COMPARED = 5000
+"""Maximum number of rows on which drawn codes are compared with best ones."""
+HELD_BACK = 5
+"""One of so many of these rows is held back."""
 FEWEST, MOST = 4, 8
 """Iterations in which chains of codes, opinions and prior approach each other, and as many after
 them, over which sums are averaged: fewer for large problems."""
@@ -54,11 +60,15 @@ def fitted_to_draws(
     prior_of: Callable[[Any, Any, int], CodePrior],
     seed: int,
     codes: Any = None,
-) -> tuple[Experts, CodePrior]:
-    """Opinions and prior after some iterations of EM with drawn codes.
+) -> tuple[Experts, CodePrior] | None:
+    """Opinions and prior after some iterations of EM with drawn codes, if they are better.
 
     Each row has a chain of codes, which begins with its best code and makes one sweep of Gibbs
     sampling per iteration. Opinions are averages as at the end of learning; expertise is kept.
+
+    Opinions from drawn codes are less sharp, so rows reconstructed from their best codes are, too.
+    So held-back rows decide: with drawn codes of the others, their density must be higher than with
+    best codes of the others.
 
     Parameters
     ----------
@@ -79,32 +89,105 @@ def fitted_to_draws(
 
     Returns
     -------
-    experts : Experts
-    prior : CodePrior
+    (Experts, CodePrior) or None
     """
     rows = task.engine.take(task.rows, np.arange(task.moments.n_rows))
     if codes is None:
         codes = pursue(task.engine, rows, experts, replace(rule, prior=prior))
     active = to_numpy(codes.active(experts.n_experts)) != 0
-    weight = None if codes.weight is None else to_numpy(codes.weight)
     engine = make_engine() if is_tensor(rows.values) else task.engine
-    rows, population = rows.to_numpy(), to_numpy(task.population)
-    here, limits = experts.like(population), (rule.min_active, rule.max_active)
-    rng, averaged = np.random.default_rng(seed), np.zeros(())
+    update = _Update(engine, to_numpy(task.population), epsilon, sharpness, rule, prior_of)
+    rows, here = rows.to_numpy(), experts.like(update.population)
+    if not _is_better(update, rows, active, here, prior, np.random.default_rng((seed, 1))):
+        return None
+    rng = np.random.default_rng(seed)
     n_averaged = int(np.clip(MOST_TERMS // _terms(task), FEWEST, MOST))
-    for iteration in range(1 - n_averaged, n_averaged + 1):
-        active = redrawn(rows, active, here, prior, limits, rng)
-        drawn = Codes(members_of(active), np.zeros(len(active)))
-        sums = engine.responsibility_sums(rows, sharpened(here, sharpness), drawn).array
-        averaged = averaged + (sums - averaged) / max(1, iteration)
-        told = ResponsibilitySums(averaged)
-        own = told.weight, told.statistics
-        family = here.family.settled(*own)
-        eta = family.update(*own, population, epsilon)
-        eta, _ = family.shrunk(eta, *own, *own, population, epsilon)
-        here = replace(here, family=family, eta=eta)
-        prior = prior_of(active, weight, MOST_TYPES if iteration == n_averaged else ROUGHLY)
-    return here.like(experts.eta), prior
+    found, prior = update.by_draws(rows, active, here, prior, n_averaged, rng)
+    return found.like(experts.eta), prior
+
+
+def _is_better(
+    update: _Update,
+    rows: Rows,
+    active: NDArray[np.bool_],
+    experts: Experts,
+    prior: CodePrior,
+    rng: np.random.Generator,
+) -> bool:
+    """Whether held-back rows have a higher density with drawn codes of the others.
+
+    The mean difference must exceed its standard error.
+    """
+    shuffled = rng.permutation(len(rows))[:COMPARED]
+    held, others = np.sort(shuffled[::HELD_BACK]), np.sort(np.delete(shuffled, np.s_[::HELD_BACK]))
+    some, left_out = rows[others], rows[held]
+    weight = np.ones(len(held)) if rows.weight is None else left_out.weight
+    if not weight.sum() > 1:
+        return False
+    best = update.opinions(some, active[others], experts), update.prior(some, active[others])
+    drawn = update.by_draws(some, active[others], experts, prior, FEWEST, rng)
+    gained = update.log_densities(left_out, *drawn) - update.log_densities(left_out, *best)
+    mean = float(np.average(gained, weights=weight))
+    variance = float(np.average((gained - mean) ** 2, weights=weight))
+    return mean > np.sqrt(variance / (weight.sum() - 1))
+
+
+@dataclass(frozen=True, eq=False)
+class _Update:
+    """How opinions and prior follow from codes; everything is in NumPy arrays."""
+
+    engine: Engine
+    population: Array
+    epsilon: float
+    sharpness: float
+    rule: PursuitRule
+    prior_of: Callable[[Any, Any, int], CodePrior]
+
+    def by_draws(
+        self,
+        rows: Rows,
+        active: NDArray[np.bool_],
+        experts: Experts,
+        prior: CodePrior,
+        n_averaged: int,
+        rng: np.random.Generator,
+    ) -> tuple[Experts, CodePrior]:
+        """EM with drawn codes; sums are averaged over the second half of the iterations."""
+        limits, averaged = (self.rule.min_active, self.rule.max_active), np.zeros(())
+        for iteration in range(1 - n_averaged, n_averaged + 1):
+            active = redrawn(rows, active, experts, prior, limits, rng)
+            sums = self.sums(rows, active, experts)
+            averaged = averaged + (sums - averaged) / max(1, iteration)
+            experts = self.told(experts, averaged)
+            last = iteration == n_averaged
+            prior = self.prior(rows, active, MOST_TYPES if last else ROUGHLY)
+        return experts, prior
+
+    def opinions(self, rows: Rows, active: NDArray[np.bool_], experts: Experts) -> Experts:
+        """The experts with opinions that follow from these codes."""
+        return self.told(experts, self.sums(rows, active, experts))
+
+    def sums(self, rows: Rows, active: NDArray[np.bool_], experts: Experts) -> Array:
+        codes = Codes(members_of(active), np.zeros(len(active)))
+        sharp = sharpened(experts, self.sharpness)
+        return self.engine.responsibility_sums(rows, sharp, codes).array
+
+    def told(self, experts: Experts, sums: Array) -> Experts:
+        """The experts with averages as opinions, shrunk as at the end of learning."""
+        own = sums[0], sums[1:]
+        family = experts.family.settled(*own)
+        eta = family.update(*own, self.population, self.epsilon)
+        eta, _ = family.shrunk(eta, *own, *own, self.population, self.epsilon)
+        return replace(experts, family=family, eta=eta)
+
+    def prior(
+        self, rows: Rows, active: NDArray[np.bool_], most_types: int = MOST_TYPES
+    ) -> CodePrior:
+        return self.prior_of(active, rows.weight, most_types)
+
+    def log_densities(self, rows: Rows, experts: Experts, prior: CodePrior) -> Array:
+        rule = replace(self.rule, prior=prior)
+        return log_densities(self.engine, experts, prior, rows, rule)
 
 
 def members_of(active: NDArray[np.bool_]) -> NDArray[np.int64]:
