@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import dynpart.learning._drawn
 import dynpart.refitting
 from dynpart import DynamicPartitionModel
 from dynpart.datasets import make_pairs
@@ -90,30 +91,60 @@ def overlapping_parts(n_rows, seed):
     return [[f"level {answer}" for answer in row] for row in answers.tolist()]
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_unseen_rows_gain_by_draws(monkeypatch, seed):
-    train, test = overlapping_parts(600, seed), overlapping_parts(400, seed + 10)
-    fitted = DynamicPartitionModel(12, max_iter=15, random_state=seed).fit(train)
-    monkeypatch.setattr(dynpart.refitting, "are_drawable", lambda task, experts: False)
-    without = DynamicPartitionModel(12, max_iter=15, random_state=seed).fit(train)
-    assert not without.adaptation_.mixture
-    np.testing.assert_array_equal(fitted.expertise_, without.expertise_)
-    gained = np.mean(fitted.log_density(test) - without.log_density(test))
-    assert gained > 0.05
+@pytest.fixture
+def decided(monkeypatch):
+    """A function that takes the decision of held-back rows."""
+
+    def decide(outcome):
+        monkeypatch.setattr(dynpart.learning._drawn, "_is_better", lambda *arguments: outcome)
+
+    return decide
 
 
-def test_a_fit_with_draws_is_repeatable_on_any_number_of_threads():
+def fitted(rows, **changes):
+    """A model of more codes than can be enumerated."""
+    parameters = {"max_iter": 15, "random_state": 0, **changes}
+    return DynamicPartitionModel(12, **parameters).fit(rows)
+
+
+def test_unseen_rows_gain_by_draws(decided):
+    train, test = overlapping_parts(600, 0), overlapping_parts(400, 10)
+    decided(True)
+    drawn = fitted(train)
+    decided(False)
+    best = fitted(train)
+    assert not best.adaptation_.mixture
+    np.testing.assert_array_equal(drawn.expertise_, best.expertise_)
+    assert np.mean(drawn.log_density(test) - best.log_density(test)) > 0.05
+
+
+@pytest.mark.slow
+def test_held_back_rows_decide(monkeypatch):
+    outcomes = []
+    is_better = dynpart.learning._drawn._is_better
+
+    def noted(*arguments):
+        outcomes.append(is_better(*arguments))
+        return outcomes[-1]
+
+    monkeypatch.setattr(dynpart.learning._drawn, "_is_better", noted)
+    # Many rows whose codes overlap, and rows each of which has one code.
+    fitted(overlapping_parts(2500, 0), max_iter=10)
+    fitted(np.tile(make_pairs(6), (4, 1)))
+    assert outcomes == [True, False]
+
+
+def test_a_fit_with_draws_is_repeatable_on_any_number_of_threads(decided):
+    decided(True)
     X = overlapping_parts(200, 0)
-    models = [
-        DynamicPartitionModel(12, max_iter=10, random_state=0, n_jobs=n_jobs).fit(X)
-        for n_jobs in (1, 2)
-    ]
+    models = [fitted(X, max_iter=10, n_jobs=n_jobs) for n_jobs in (1, 2)]
     np.testing.assert_array_equal(models[0].expertise_, models[1].expertise_)
     np.testing.assert_array_equal(models[0].log_density(X), models[1].log_density(X))
 
 
-def test_torch_fits_end_with_draws(monkeypatch):
+def test_torch_fits_end_with_draws(monkeypatch, decided):
     pytest.importorskip("torch")
+    decided(True)
     called = []
     drawn = dynpart.refitting.fitted_to_draws
 
