@@ -121,8 +121,8 @@ def _is_better(
     shuffled = rng.permutation(len(rows))[:COMPARED]
     held, others = np.sort(shuffled[::HELD_BACK]), np.sort(np.delete(shuffled, np.s_[::HELD_BACK]))
     some, left_out = rows[others], rows[held]
-    weight = np.ones(len(held)) if rows.weight is None else left_out.weight
-    if not weight.sum() > 1:
+    weight, theirs = (np.ones(len(r)) if r.weight is None else r.weight for r in (left_out, some))
+    if min(weight.sum(), theirs.sum()) <= 1:
         return False
     best = update.opinions(some, active[others], experts), update.prior(some, active[others])
     drawn = update.by_draws(some, active[others], experts, prior, FEWEST, rng)
