@@ -27,8 +27,9 @@ Array = NDArray[np.float64]
 
 MOST_TERMS = 2e8
 """Maximum number of terms (rows x experts x variables) of a sweep over all rows."""
-COMPARED = 5000
-"""Maximum number of rows on which drawn codes are compared with best ones."""
+COMPARED, TERMS_COMPARED = 5000, 2.5e7
+"""Rows on which drawn codes are compared with best ones: as many as have so many terms, but at
+least the first number, if there are as many."""
 HELD_BACK = 5
 """One of so many of these rows is held back."""
 FEWEST, MOST = 4, 8
@@ -118,7 +119,8 @@ def _is_better(
 
     The mean difference must exceed its standard error.
     """
-    shuffled = rng.permutation(len(rows))[:COMPARED]
+    n_compared = max(COMPARED, int(TERMS_COMPARED / experts.log2_expertise.size))
+    shuffled = rng.permutation(len(rows))[:n_compared]
     held, others = np.sort(shuffled[::HELD_BACK]), np.sort(np.delete(shuffled, np.s_[::HELD_BACK]))
     some, left_out = rows[others], rows[held]
     weight, theirs = (np.ones(len(r)) if r.weight is None else r.weight for r in (left_out, some))
