@@ -61,8 +61,8 @@ KINDS: dict[str, Callable[[int, np.random.Generator], tuple[Any, Any]]] = {
 }
 
 
-def measure(name: str, n_rows: int) -> tuple[float, float]:
-    """Processor seconds of a fit with six iterations, and of encoding the same rows."""
+def measure(name: str, n_rows: int) -> tuple[float, float, int]:
+    """Processor seconds of a fit with six iterations, of encoding the same rows, types of rows."""
     rows, columns = KINDS[name](n_rows, np.random.default_rng(0))
     model = DynamicPartitionModel(
         4 * N_PARTS, n_active=N_PARTS, max_iter=6, columns=columns, random_state=0, n_jobs=1
@@ -71,7 +71,8 @@ def measure(name: str, n_rows: int) -> tuple[float, float]:
         warnings.simplefilter("ignore")  # short fits warn that they are short
         model.fit(rows[:300]).transform(rows[:300])  # compiles what it needs
         fit = _processor(lambda: model.fit(rows))
-        return fit, median(_processor(lambda: model.transform(rows)) for _ in range(3))
+        encode = median(_processor(lambda: model.transform(rows)) for _ in range(3))
+        return fit, encode, model.prior_.n_types
 
 
 def _processor(call: Callable[[], Any]) -> float:
@@ -84,11 +85,13 @@ def table(n_rows: int) -> str:
     """Times of all kinds, and their ratios to complete binary columns."""
     lines, base = [], None
     for name in KINDS:
-        found = measure(name, n_rows)
+        *found, n_types = measure(name, n_rows)
         base = base or found
         cells = [f"{s:.2f} s | {s / b:.2f}" for s, b in zip(found, base, strict=True)]
-        lines.append([name, *(part for cell in cells for part in cell.split(" | "))])
-    return markdown_table(["cells", "fit", "ratio", f"encode {n_rows:,} rows", "ratio"], lines)
+        parts = [part for cell in cells for part in cell.split(" | ")]
+        lines.append([name, *parts, str(n_types)])
+    headings = ["cells", "fit", "ratio", f"encode {n_rows:,} rows", "ratio", "types of rows"]
+    return markdown_table(headings, lines)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
