@@ -38,7 +38,8 @@ def contest(
     """Decide by held-back rows between a mixture and several experts per row.
 
     Leaving rows out of opinions does not remove their effect on expertise, so the estimate favours
-    several experts per row. Here both models are learnt from 80% of the rows.
+    several experts per row. Here both models are learnt from 80% of the rows, and the experts are
+    refitted to drawn codes as at the end of a fit.
 
     Parameters
     ----------

@@ -27,14 +27,15 @@ Array = NDArray[np.float64]
 
 MOST_TERMS = 2e8
 """Maximum number of terms (rows x experts x variables) of a sweep over all rows."""
-COMPARED, TERMS_COMPARED = 5000, 2.5e7
-"""Rows on which drawn codes are compared with best ones: as many as have so many terms, but at
-least the first number, if there are as many."""
+FEWEST_COMPARED = 5000
+"""Drawn codes are compared with best ones on all rows, or on at least this many of them."""
+TERMS_COMPARED = 2.5e7
+"""Terms of the rows on which they are compared, if these are more rows."""
 HELD_BACK = 5
 """One of so many of these rows is held back."""
-FEWEST, MOST = 4, 8
-"""Iterations in which chains of codes, opinions and prior approach each other, and as many after
-them, over which sums are averaged: fewer for large problems."""
+FEWEST_AVERAGED, MOST_AVERAGED = 4, 8
+"""Iterations over which sums are averaged, fewer for large problems. As many come before, in which
+chains of codes, opinions and prior approach each other."""
 
 
 def are_drawable(task: Task, experts: Experts) -> bool:
@@ -102,7 +103,7 @@ def fitted_to_draws(
     if not _is_better(update, rows, active, here, prior, np.random.default_rng((seed, 1))):
         return None
     rng = np.random.default_rng(seed)
-    n_averaged = int(np.clip(MOST_TERMS // _terms(task), FEWEST, MOST))
+    n_averaged = int(np.clip(MOST_TERMS // _terms(task), FEWEST_AVERAGED, MOST_AVERAGED))
     found, prior = update.by_draws(rows, active, here, prior, n_averaged, rng)
     return found.like(experts.eta), prior
 
@@ -119,7 +120,7 @@ def _is_better(
 
     The mean difference must exceed its standard error.
     """
-    n_compared = max(COMPARED, int(TERMS_COMPARED / experts.log2_expertise.size))
+    n_compared = max(FEWEST_COMPARED, int(TERMS_COMPARED / experts.log2_expertise.size))
     shuffled = rng.permutation(len(rows))[:n_compared]
     held, others = np.sort(shuffled[::HELD_BACK]), np.sort(np.delete(shuffled, np.s_[::HELD_BACK]))
     some, left_out = rows[others], rows[held]
@@ -127,7 +128,7 @@ def _is_better(
     if min(weight.sum(), theirs.sum()) <= 1:
         return False
     best = update.opinions(some, active[others], experts), update.prior(some, active[others])
-    drawn = update.by_draws(some, active[others], experts, prior, FEWEST, rng)
+    drawn = update.by_draws(some, active[others], experts, prior, FEWEST_AVERAGED, rng)
     gained = update.log_densities(left_out, *drawn) - update.log_densities(left_out, *best)
     mean = float(np.average(gained, weights=weight))
     variance = float(np.average((gained - mean) ** 2, weights=weight))
