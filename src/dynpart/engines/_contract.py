@@ -163,8 +163,8 @@ class PursuitRule:
     prune : bool
         Whether to drop experts that later activations made useless.
     prior : CodePrior, default=None
-        Prior over codes for the refinement: log P(h) under the best type of the code is added to
-        the objective. The pursuit itself uses only likelihood and costs, because under the prior it
+        Prior over codes for the refinement: log P(h), summed over types, is added to the
+        objective. The pursuit itself uses only likelihood and costs, because under the prior it
         would stop too early. None means that all codes are equally probable.
     """
 
