@@ -20,15 +20,18 @@ N_FEATURES = 150
 
 
 @lru_cache
+def kernel_of(module, name):
+    """An inner loop compiled alone: otherwise it is a part of kernels."""
+    described = getattr(plain, name, None) or getattr(module, name)
+    names = ", ".join(inspect.signature(described.py_func).parameters)
+    space = {"loop": getattr(module, name)}
+    exec(f"def kernel({names}):\n    return loop({names})", space)
+    return numba.njit(space["kernel"], pipeline_class=KernelCompiler)
+
+
 def both(name):
-    """An inner loop in both forms, compiled alone: otherwise it is a part of kernels."""
-    names = ", ".join(inspect.signature(getattr(plain, name).py_func).parameters)
-    found = []
-    for module in (plain, vectors):
-        space = {"loop": getattr(module, name)}
-        exec(f"def kernel({names}):\n    return loop({names})", space)
-        found.append(numba.njit(space["kernel"], pipeline_class=KernelCompiler))
-    return found
+    """An inner loop in both forms."""
+    return [kernel_of(plain, name), kernel_of(vectors, name)]
 
 
 @pytest.fixture(params=[16, 32, 48, 64, 112, 128, 176], ids=lambda n: f"{n} lanes")
@@ -68,6 +71,24 @@ def test_rows_of_a_table_are_averaged(lanes, rng):
         mean = np.full(lanes, np.nan, np.float32)
         average_rows(mean, weights, rows, 5, table)
         assert_allclose(mean, weights[:5] @ table.reshape(9, lanes)[rows[:5]], rtol=1e-5)
+
+
+@pytest.mark.parametrize("more", [0.0, 1e-9])
+def test_logarithms(lanes, rng, more):
+    values = np.exp(rng.uniform(-80, 3, size=lanes)).astype(np.float32)
+    values[[1, 5]] = 0, 1
+    for logarithms in both("logarithms"):
+        found = values.copy()
+        logarithms(found, np.float32(more))
+        with np.errstate(divide="ignore"):
+            assert_allclose(found, np.log(values + np.float32(more)), atol=1e-5)
+
+
+def test_the_largest_value_of_a_row(lanes, rng):
+    table = rng.normal(size=3 * lanes).astype(np.float32)
+    for largest_of in both("largest_of"):
+        found = [largest_of(table, row * lanes, lanes) for row in range(3)]
+        assert_array_equal(found, table.reshape(3, lanes).max(axis=1))
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
@@ -131,12 +152,12 @@ def test_shares_of_a_mixture(lanes, rng):
     assert_allclose(found[0][cells], expected, rtol=1e-4, atol=2.0**plain.LOWEST)
 
 
-@pytest.mark.parametrize("n", [1, 7, 8, 9, N_FEATURES])
+@pytest.mark.parametrize("n", [1, 7, 8, 9, 16, 17, N_FEATURES])
 def test_flags_are_listed(n, rng):
     for share in (0.0, 0.3, 1.0):
-        flags = np.r_[rng.uniform(size=n) < share, np.ones(7, bool)].astype(np.uint8)
-        for positions in both("positions"):
-            found = np.empty(n + 7, np.int32)
+        flags = np.r_[rng.uniform(size=n) < share, np.ones(15, bool)].astype(np.uint8)
+        for positions in (*both("positions"), kernel_of(vectors, "positions_by_table")):
+            found = np.empty(n + 15, np.int32)
             m = positions(flags.copy(), n, found)
             assert_array_equal(found[:m], np.flatnonzero(flags[:n]))
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from dynpart.compiled import in_place, inlined
 from dynpart.engines._charges import Charges
-from dynpart.engines._cpu_inner import average_rows, log_of
+from dynpart.engines._cpu_inner import average_rows, largest_of, logarithms
 from dynpart.engines._cpu_tables import padded
 
 ALL_TYPES = np.int64(-1)
@@ -25,6 +25,11 @@ FAR = 45.0
 """Nats below the most probable type at which a type is ignored until the code changes."""
 NEGLIGIBLE = 1e-19
 """Share of a type, among all types, below which it is ignored in a cost."""
+MATTERS = 1e-9
+"""Share of a type times its largest odds below which only the largest odds count in a bound."""
+GUARD = np.float32(1e-3)
+"""Smallest share of mean odds that remains, in a bound, when an expert leaves: single precision
+cannot represent a smaller difference."""
 SMALLEST_ODDS = 1e-18
 """Far below the odds of any prior; single precision represents its products with bonds."""
 
@@ -88,6 +93,8 @@ class Account(NamedTuple):
         Types close to the most probable one; the first `n_near[0]` entries are valid.
     weight, share : ndarray of shape (n_types,)
         Probabilities of these given the code, up to a factor; the same without one expert.
+    top : ndarray of shape (n_types,)
+        The largest odds of any expert in these types.
     averaged, portion : ndarray of shape (n_types,)
         Types that are not negligible in an average, and their shares; scratch.
     n_near : ndarray of shape (1,)
@@ -102,6 +109,7 @@ class Account(NamedTuple):
     near: NDArray
     weight: NDArray
     share: NDArray
+    top: NDArray
     averaged: NDArray
     portion: NDArray
     n_near: NDArray
@@ -157,6 +165,7 @@ def new_account(charges: KernelCharges) -> Account:
         np.empty(n_types, np.int64),
         np.empty(n_types),
         np.empty(n_types),
+        np.empty(n_types),
         np.empty(n_types, np.int64),
         np.empty(n_types, np.float32),
         np.zeros(1, np.int64),
@@ -198,12 +207,13 @@ def change_odds(j, factor, charges, account):
 @in_place
 def weigh_types(account):
     """Set the weights of types to their probabilities given the code."""
-    top = account.value[best_type(account.value)]
+    top, n_lanes = account.value[best_type(account.value)], account.mean.size
     n_near = 0
     for c in range(account.value.size):
         if account.value[c] > top - FAR:
             account.near[n_near] = c
             account.weight[n_near] = math.exp(account.value[c] - top)
+            account.top[n_near] = largest_of(account.odds, c * n_lanes, n_lanes)
             n_near += 1
     account.n_near[0] = n_near
 
@@ -239,8 +249,56 @@ def mix_costs(j, charges, account):
     average_rows(account.mean, portion, averaged, n, account.odds)
     if j >= 0:
         change_odds(j, charges.joined, charges, account)
+    costs_of_means(np.float32(0), charges, account)
+
+
+@in_place
+def bound_costs_without(j, charges, account):
+    """Lower bounds of the costs in rows of all types without expert j; its own cost is exact.
+
+    Few types matter. Of the others, only the largest odds are counted, which take no average.
+    """
+    share, averaged, portion = account.share, account.averaged, account.portion
+    mean, odds = account.mean, account.odds
+    rest = share_without(j, account)
+    scale, n, others = 1.0 / rest, 0, 0.0
+    for q in range(account.n_near[0]):
+        part = share[q] * scale
+        most = part * account.top[q]
+        averaged[_u(n)] = account.near[q]
+        portion[_u(n)] = part
+        matters = most >= MATTERS
+        n += matters
+        others += 0.0 if matters else most
+    average_rows(mean, portion, averaged, n, odds)
+    first = j * charges.constant.size
+    for q in range(n):
+        at = _u(first + averaged[_u(q)])
+        for e in range(charges.start[at], charges.start[at + _u(1)]):
+            k = _u(charges.neighbour[_u(e)])
+            change = charges.parted[_u(e)] - np.float32(1)
+            found = mean[k] + portion[_u(q)] * odds[_u(charges.place[_u(e)])] * change
+            least = GUARD * mean[k]
+            mean[k] = found if found > least else least
+    costs_of_means(np.float32(others), charges, account)
+    account.cost[j] = charges.least[j] + math.log(rest / total_weight(account))
+
+
+@inlined
+def costs_of_means(more, charges, account):
+    """Set the costs from mean odds, to each of which `more` is added."""
+    logarithms(account.mean, more)
     for k in range(account.cost.size):
-        account.cost[k] = charges.least[k] - log_of(np.float64(account.mean[k]))
+        account.cost[k] = charges.least[k] - account.mean[k]
+
+
+@inlined
+def total_weight(account):
+    """Sum of the weights of types."""
+    total = 0.0
+    for q in range(account.n_near[0]):
+        total += account.weight[q]
+    return total
 
 
 @in_place
@@ -262,10 +320,7 @@ def cost_to_stay(j, charges, account):
     """Cost of the active expert j."""
     if account.kind[0] >= 0:
         return account.cost[j]
-    rest, total = share_without(j, account), 0.0
-    for q in range(account.n_near[0]):
-        total += account.weight[q]
-    return charges.least[j] + math.log(rest / total)
+    return charges.least[j] + math.log(share_without(j, account) / total_weight(account))
 
 
 # ---------------------------------------------------------------- both
@@ -280,10 +335,20 @@ def costs_beside_all(charges, account):
 
 @inlined
 def costs_without(j, charges, account):
-    """Compute the costs as if expert j were inactive."""
+    """Compute the costs as if expert j were inactive; in all types only lower bounds.
+
+    `exact_costs_without` makes them exact. The cost of j itself is.
+    """
     if account.kind[0] >= 0:
         change_costs(j, -1.0, charges, account)
     else:
+        bound_costs_without(j, charges, account)
+
+
+@inlined
+def exact_costs_without(j, charges, account):
+    """Make costs exact after `costs_without`; in one type they are."""
+    if account.kind[0] < 0:
         mix_costs(j, charges, account)
 
 

@@ -29,8 +29,8 @@ def add_unusual(gains, rows, X, usual, start, width, surprise, first, stride):
     `surprise` is flat; those of value x of variable d begin at (x * stride + first + d) * n_lanes.
     """
     n_lanes = gains.shape[1]
-    flags = np.zeros((width + 7) // 8 * 8, np.uint8)
-    found, offsets = np.empty(width + 7, np.int32), np.empty(width, np.int64)
+    flags = np.zeros((width + 15) // 16 * 16, np.uint8)
+    found, offsets = np.empty(width + 15, np.int32), np.empty(width, np.int64)
     for i in range(rows.size):
         row = _u(rows[i])
         for d in range(width):

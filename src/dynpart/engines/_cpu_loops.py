@@ -54,6 +54,23 @@ def average_rows(out, weights, rows, n, table):
 
 
 @in_place
+def logarithms(values, more):
+    """Replace values by log(value + more), minus infinity for zero; a whole number of vectors."""
+    for k in range(values.size):
+        value = values[_u(k)] + more
+        values[_u(k)] = math.log(value) if value > 0 else -math.inf
+
+
+@in_place
+def largest_of(table, begin, n):
+    """The largest of n values of a flat table from `begin` on; a whole number of vectors."""
+    most = table[_u(begin)]
+    for k in range(begin + 1, begin + n):
+        most = max(most, table[_u(k)])
+    return most
+
+
+@in_place
 def add_changes(
     gains, i, lo, hi, sign, variables, offsets, old_rank, old_log, new_rank, new_rank_at, new_log,
     table, rank,
@@ -134,8 +151,8 @@ def mixture_shares(lo, hi, offsets, table, log2_levels, shares):
 def positions(flags, n, found):
     """Indices of the set flags among the first n; returns their number.
 
-    Flags (uint8) are 0 or 1. The length of the array is a multiple of 8; flags after the first n
-    are set to 0. `found` (int32) has room for n + 7 indices.
+    Flags (uint8) are 0 or 1. The length of the array is a multiple of 16; flags after the first n
+    are set to 0. `found` (int32) has room for n + 15 indices.
     """
     m = 0
     for d in range(n):
@@ -181,12 +198,6 @@ def two_best(code, n_active, background, keys, lo, owner_key, heir_key):
             better, worse = (key, best) if key < best else (best, key)
             heir_key[d] = worse if worse < heir_key[d] else heir_key[d]
             owner_key[d] = better
-
-
-@inlined
-def log_of(x):
-    """Natural logarithm, minus infinity of zero."""
-    return math.log(x) if x > 0 else -math.inf
 
 
 @inlined

@@ -76,8 +76,8 @@ def first_expert(gains, i, cost, place, active):
 def new_work(n_experts, n_features, rank):
     """Scratch for one row: flags, variables won, active experts, owners old and new."""
     return (
-        np.zeros((n_features + 7) // 8 * 8, np.uint8),
-        np.empty(n_features + 7, np.int32),
+        np.zeros((n_features + 15) // 16 * 16, np.uint8),
+        np.empty(n_features + 15, np.int32),
         np.zeros(n_experts, np.bool_),
         (np.empty(n_features, rank.dtype), np.empty(n_features, np.float32)),
         (np.empty(n_features, rank.dtype), np.empty(n_features, np.float32)),

@@ -20,6 +20,7 @@ from dynpart.engines._cpu_charges import (
     costs_again,
     costs_beside_all,
     costs_without,
+    exact_costs_without,
     exchange,
     new_account,
     open_account,
@@ -84,7 +85,7 @@ def new_refinement(rank, keys, rule):
         (
             np.empty(n_features, np.float32),
             np.empty(n_features, np.float32),
-            np.empty(n_features + 7, np.int32),
+            np.empty(n_features + 15, np.int32),
         ),
     )
 
@@ -146,13 +147,24 @@ def find_heirs(j, nobody, offsets, table, scratch):
     for d in range(owner.size):
         flags[d] = owner[d] == j
     m = positions(flags, owner.size, owned)
+    read_heirs(m, owned, heir, nobody, offsets, table, owner_log, top, heir_log, its_own, of_others)
+    return m, sum_of(its_own, m)
+
+
+@in_place
+def read_heirs(
+    m, owned, heir, nobody, offsets, table, owner_log, top, heir_log, its_own, of_others
+):  # fmt: skip
+    """Log-densities of the m variables of an expert under the heirs, and what others gain.
+
+    It is a function of its own, because in its caller the arrays would not fit into registers.
+    """
     for q in range(m):
         at = _u(owned[q])
         its = opinion(heir[at], nobody, offsets[at], table)
         heir_log[at] = its
         its_own[q] = owner_log[at] - its
         of_others[q] = top[at] - its
-    return m, sum_of(its_own, m)
 
 
 @inlined
@@ -285,6 +297,7 @@ def settle(
                 add_changes(
                     without, FIRST, m, -1.0, owned, offsets, heirs, owners, FIRST, table, rank
                 )
+            exact_costs_without(j, charges, account)
             active[j] = False
             own = without[0, j] - cost[j]
             best, found = best_expert(without, FIRST, cost, active)

@@ -9,8 +9,6 @@ ones; none of them reorders the arithmetic of one expert.
 # mypy: allow-untyped-defs, disable-error-code="call-arg,unreachable,var-annotated"
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from llvmlite import ir
 from llvmlite.binding import get_host_cpu_features
@@ -34,6 +32,7 @@ from dynpart.engines._llvm import (
     largest,
     length_of,
     load_at,
+    log_of,
     running,
     splat,
     strips_of,
@@ -50,7 +49,8 @@ PLACES = np.array(
 """Positions of the set bits of each byte, lowest first, padded with zeros."""
 GATHER_FLAGS = 0x0102040810204080
 """Factor by which eight flags of one byte each become the bits of the highest byte."""
-WIDEST = 8 if get_host_cpu_features().get("avx512f") else 4
+HAS_AVX512 = bool(get_host_cpu_features().get("avx512f"))
+WIDEST = 8 if HAS_AVX512 else 4
 """Vectors of experts whose running values fit into registers, for the loop that takes longest."""
 NARROW = 4
 """The same for other loops: fewer numbers of vectors to compile, or two values per expert."""
@@ -111,6 +111,42 @@ def average_rows_of_strips(typingctx, out, weights, rows, n, table):
                 at = builder.bitcast(builder.gep(out_, [strip]), VECTOR.as_pointer())
                 builder.store(builder.load(slot), at, align=4)
         return context.get_dummy_value()
+
+    return sig, codegen
+
+
+@intrinsic
+def logarithms_of_strips(typingctx, values, more):
+    """Replace float32 values by log(value + more)."""
+    sig = types.void(values, types.float32)
+
+    def codegen(context, builder, signature, args):
+        values_ = data_of(context, builder, signature.args[0], args[0])
+        lanes = length_of(context, builder, signature.args[0], args[0])
+        zero, step = ir.Constant(I64, 0), ir.Constant(I64, LANES)
+        more_ = splat(builder, args[1])
+        with cgutils.for_range_slice(builder, zero, lanes, step) as (k, _):
+            value = builder.fadd(vector_at(builder, values_, k, F32), more_)
+            at = builder.bitcast(builder.gep(values_, [k]), VECTOR.as_pointer())
+            builder.store(log_of(builder, value), at, align=4)
+        return context.get_dummy_value()
+
+    return sig, codegen
+
+
+@intrinsic
+def largest_of_strips(typingctx, table, begin, n):
+    """The largest of n float32 values of a flat table from `begin` on."""
+    sig = types.float32(table, types.int64, types.int64)
+
+    def codegen(context, builder, signature, args):
+        table_ = data_of(context, builder, signature.args[0], args[0])
+        zero, step = ir.Constant(I64, 0), ir.Constant(I64, LANES)
+        top = cgutils.alloca_once_value(builder, vector_at(builder, table_, args[1], F32))
+        with cgutils.for_range_slice(builder, zero, args[2], step) as (k, _):
+            value = vector_at(builder, table_, builder.add(args[1], k), F32)
+            builder.store(larger(builder, builder.load(top), value), top)
+        return builder.extract_element(largest(builder, builder.load(top)), ir.Constant(I32, 0))
 
     return sig, codegen
 
@@ -304,6 +340,42 @@ def list_flags(typingctx, flags, n_words, places, found):
 
 
 @intrinsic
+def compress_flags(typingctx, flags, n_flags, found):
+    """Write the indices of set `flags` to `found`; returns their number.
+
+    Sixteen flags (uint8, 0 or 1) at a time, with the processor's instruction that moves selected
+    numbers of a vector to its front. The next ones are written after the last valid one, so `found`
+    needs room for fifteen more.
+    """
+    sig = types.int64(flags, types.int64, found)
+
+    def codegen(context, builder, signature, args):
+        flags_, found_ = (data_of(context, builder, signature.args[i], args[i]) for i in (0, 2))
+        whole, mask = ir.VectorType(I32, LANES), ir.VectorType(ir.IntType(1), LANES)
+        kind = ir.FunctionType(whole, [whole, whole, mask])
+        name = "llvm.x86.avx512.mask.compress.v16i32"
+        compress = cgutils.get_or_insert_function(builder.module, kind, name)
+        kind = ir.FunctionType(ir.IntType(16), [ir.IntType(16)])
+        count_bits = cgutils.get_or_insert_function(builder.module, kind, "llvm.ctpop.i16")
+        zero, step = (ir.Constant(I64, value) for value in (0, LANES))
+        places = ir.Constant(whole, list(range(LANES)))
+        count = cgutils.alloca_once_value(builder, zero)
+        with cgutils.for_range_slice(builder, zero, args[1], step) as (d, _):
+            here = vector_at(builder, flags_, d, I8)
+            is_set = builder.icmp_unsigned("!=", here, ir.Constant(here.type, [0] * LANES))
+            at = builder.add(places, splat(builder, builder.trunc(d, I32)))
+            listed = builder.call(compress, [at, at, is_set])
+            m = builder.load(count)
+            out = builder.bitcast(builder.gep(found_, [m]), whole.as_pointer())
+            builder.store(listed, out, align=4)
+            bits = builder.call(count_bits, [builder.bitcast(is_set, ir.IntType(16))])
+            builder.store(builder.add(m, builder.zext(bits, I64)), count)
+        return builder.load(count)
+
+    return sig, codegen
+
+
+@intrinsic
 def place_of_best(typingctx, gains, where, cost, active, n_experts):
     """The first k with the largest gains[where + k] - cost[k] of those not active, or -1."""
     sig = types.int64(gains, types.int64, cost, active, types.int64)
@@ -415,37 +487,6 @@ def two_best_of_strip(typingctx, code, n_active, background, keys, lo, owner_key
 
 
 @intrinsic
-def log_of(typingctx, x):
-    """Natural logarithm of a float64 without a call, so that loops of it become vectors.
-
-    With x = 2^n m and m between sqrt(1/2) and sqrt(2), log m is a series in (m - 1) / (m + 1),
-    which is exact to 1e-12. Minus infinity of zero.
-    """
-    number = ir.DoubleType()
-
-    def codegen(context, builder, signature, args):
-        def of(value, kind=number):
-            return ir.Constant(kind, value)
-
-        bits = builder.bitcast(args[0], I64)
-        n = builder.sub(builder.lshr(bits, of(52, I64)), of(1023, I64))
-        bits = builder.or_(builder.and_(bits, of((1 << 52) - 1, I64)), of(1023 << 52, I64))
-        m = builder.bitcast(bits, number)
-        large = builder.fcmp_ordered(">", m, of(math.sqrt(2)))
-        m = builder.select(large, builder.fmul(m, of(0.5)), m)
-        n = builder.sitofp(builder.add(n, builder.zext(large, I64)), number)
-        s = builder.fdiv(builder.fsub(m, of(1.0)), builder.fadd(m, of(1.0)))
-        square, series = builder.fmul(s, s), of(0.0)
-        for power in range(15, 0, -2):
-            series = builder.fadd(builder.fmul(series, square), of(2.0 / power))
-        log = builder.fadd(builder.fmul(n, of(math.log(2))), builder.fmul(s, series))
-        some = builder.fcmp_ordered(">", args[0], of(0.0))
-        return builder.select(some, log, of(-math.inf))
-
-    return types.float64(types.float64), codegen
-
-
-@intrinsic
 def exponent_of(typingctx, x):
     """Integer n with 2^n <= x < 2^(n + 1), for a normal positive float32."""
 
@@ -480,6 +521,18 @@ def average_rows(out, weights, rows, n, table):
 
 
 @in_place
+def logarithms(values, more):
+    """Replace values by log(value + more)."""
+    logarithms_of_strips(values, more)
+
+
+@in_place
+def largest_of(table, begin, n):
+    """The largest of n values of a flat table from `begin` on."""
+    return largest_of_strips(table, begin, n)
+
+
+@in_place
 def add_changes(
     gains, i, lo, hi, sign, variables, offsets, old_rank, old_log, new_rank, new_rank_at, new_log,
     table, rank,
@@ -500,12 +553,23 @@ def multiply_ratios(mantissa, exponent, i, lo, hi, offsets, factors, shares, ahe
 
 
 @inlined
-def positions(flags, n, found):
+def positions_by_table(flags, n, found):
     """List where flags are set."""
     n_words = (n + 7) // 8
     for d in range(n, 8 * n_words):
         flags[_u(d)] = 0
     return list_flags(flags, n_words, PLACES, found)
+
+
+@inlined
+def positions_by_compression(flags, n, found):
+    """The same on processors that have the instruction for it."""
+    for d in range(n, (n + LANES - 1) // LANES * LANES):
+        flags[_u(d)] = 0
+    return compress_flags(flags, n, found)
+
+
+positions = positions_by_compression if HAS_AVX512 else positions_by_table
 
 
 @inlined

@@ -6,6 +6,7 @@ All tables have the experts of one variable side by side, padded to whole vector
 # mypy: allow-untyped-defs
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -103,6 +104,32 @@ def two_to(builder: Any, y: Any) -> Any:
     bits = builder.add(builder.fptosi(whole, whole_type), ir.Constant(whole_type, [127] * LANES))
     bits = builder.shl(bits, ir.Constant(whole_type, [23] * LANES))
     return builder.fmul(value, builder.bitcast(bits, VECTOR))
+
+
+def log_of(builder: Any, x: Any) -> Any:
+    """Natural logarithm of a vector, minus infinity of zero.
+
+    With x = 2^n m and m between sqrt(1/2) and sqrt(2), log m is a series in (m - 1) / (m + 1).
+    """
+    whole_type = ir.VectorType(I32, LANES)
+
+    def whole(value: int) -> Any:
+        return ir.Constant(whole_type, [value] * LANES)
+
+    fused = vector_function(builder, "fmuladd", 3)
+    bits = builder.bitcast(x, whole_type)
+    n = builder.sub(builder.lshr(bits, whole(23)), whole(127))
+    m = builder.or_(builder.and_(bits, whole((1 << 23) - 1)), whole(127 << 23))
+    m = builder.bitcast(m, VECTOR)
+    large = builder.fcmp_ordered(">", m, constant(math.sqrt(2)))
+    m = builder.select(large, builder.fmul(m, constant(0.5)), m)
+    n = builder.sitofp(builder.add(n, builder.zext(large, whole_type)), VECTOR)
+    s = builder.fdiv(builder.fsub(m, constant(1.0)), builder.fadd(m, constant(1.0)))
+    square, series = builder.fmul(s, s), constant(2 / 9)
+    for power in (7, 5, 3, 1):
+        series = builder.call(fused, [series, square, constant(2 / power)])
+    log = builder.call(fused, [n, constant(math.log(2)), builder.fmul(s, series)])
+    return builder.select(builder.fcmp_ordered(">", x, constant(0.0)), log, constant(-math.inf))
 
 
 def running(builder: Any, count: int, start: float) -> list[Any]:
