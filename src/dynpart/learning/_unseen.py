@@ -143,72 +143,83 @@ def describe_unseen(
     parts = [fold.taken(engine, rows) for fold in folds]
     seen = _codes_of_parts(engine, parts, experts, rule)
     sizes = [_sizes(code, n_experts) for code in seen]
-    priors: Sequence[CodePrior | None] = [None] * len(folds)
-    mixtures: Sequence[Mixture | None] = [None] * len(folds)
-    if summary.n_rows >= FEWEST_FOR_PRIOR or mixture is not None:
-        if mixture is not None:
-            first = fit_prior(codes.active(n_experts), weight, ROUGHLY)
-            codes = pursue(engine, rows, experts, replace(rule, prior=first))
+    usage, price = to_numpy(summary.usage), _n_levels(sums.weight, task.moments.variance) / n_rows
+
+    def scored(priors: Sequence[CodePrior | None], mixtures: Sequence[Mixture | None]) -> Unseen:
+        """The scores of all parts, each with its own prior over codes and mixture, or without."""
+        found = []
+        for part, code, size, prior, single in zip(
+            parts, seen, sizes, priors, mixtures, strict=True
+        ):
+            own, counted = engine.responsibility_sums(part, sharp, code), code.summary(n_experts)
+            statistics, n_gone = own.statistics.sum(axis=1), own.weight.sum(axis=0)
+            others, kept = task.moments_without(statistics, n_gone)
+            eta = dense.constrain(experts.eta + of_sums(sums.without(own), others) - made)
+            judges = replace(experts, eta=eta)
+            left_out = pursue(engine, part, judges, rule)
+            active, described = to_numpy(left_out.active(n_experts)), left_out.summary(n_experts)
+            each = np.ones(len(part)) if part.weight is None else to_numpy(part.weight)
+            n_others = max(0.0, summary.n_rows - counted.n_rows)
+            others_used = CodeSummary(n_others, (usage - to_numpy(counted.usage)).clip(0), 0.0)
+            bits = CodePrior.independent(activation_probabilities(others_used))
+            likelihood = float(described.log_likelihood - described.log_base)
+            by_size = _log_prior_of_sizes(active, sum(sizes) - size, rule.max_active)
+            by_prior, by_density, by_mixture = -np.inf, np.nan, np.nan
+            if prior is not None:
+                joint = pursue(engine, part, judges, replace(rule, prior=prior))
+                told, chosen = joint.summary(n_experts), to_numpy(joint.active(n_experts))
+                by_prior = float(told.log_likelihood - told.log_base)
+                by_prior += float(each @ prior.log_prob(chosen))
+                if single is not None:
+                    by_density = float(each @ _log_density(part, chosen, judges, prior))
+                    by_mixture = single.total_log_density(engine, part) - float(described.log_base)
+            found.append(
+                (
+                    described.n_rows,
+                    likelihood + float(each @ bits.log_prob(active)),
+                    likelihood + float(each @ by_size),
+                    by_prior,
+                    _by_columns(dense, statistics, others, n_gone, kept, plan),
+                    by_density,
+                    by_mixture,
+                )
+            )
+        n, *ways, columns, density, alone = np.array(found).T
+        # Codes by independent bits, by the number and choice of active experts, or by the prior.
+        best = max(ways, key=np.sum)
+        gaps = (best - columns) / n
+        error = np.std(gaps, ddof=1) / np.sqrt(len(gaps))
+        return Unseen(
+            float(best.sum() / n.sum()) - PRICE * price,
+            float(columns.sum() / n.sum()),
+            float(np.hypot(error, VAGUE / np.sqrt(n_sample))),
+            float(density.sum() / n.sum()) - PRICE * price,
+            float(alone.sum() / n.sum()),
+        )
+
+    def fitted_priors(codes: Any, most_types: int) -> Sequence[CodePrior]:
+        """Priors over codes, each fitted without the rows of a part, or all without all parts."""
         active = codes.active(n_experts)
         apart = [together(folds)] if at_once else folds
-        # A comparison with a mixture needs a full prior; independent columns are far worse.
-        most_types = ROUGHLY if mixture is None else MOST_TYPES
         fitted = [_prior_without(active, weight, part, most_types) for part in apart]
-        priors = fitted * len(folds) if at_once else fitted
-    if mixture is not None:
-        # Fewer rows make a mixture worse, so the left-out ones must be a small part of all.
-        at_once = n_rows >= MANY * n_sample
-        gone = [together(folds).taken(engine, rows)] if at_once else parts
-        learnt = [mixture_without(task, plan, part, seed, mixture.epsilon) for part in gone]
-        mixtures = learnt * len(folds) if at_once else learnt
-    found = []
-    for part, code, size, prior, single in zip(parts, seen, sizes, priors, mixtures, strict=True):
-        own, counted = engine.responsibility_sums(part, sharp, code), code.summary(n_experts)
-        statistics, n_gone = own.statistics.sum(axis=1), own.weight.sum(axis=0)
-        others, kept = task.moments_without(statistics, n_gone)
-        eta = dense.constrain(experts.eta + of_sums(sums.without(own), others) - made)
-        judges = replace(experts, eta=eta)
-        left_out = pursue(engine, part, judges, rule)
-        active, described = to_numpy(left_out.active(n_experts)), left_out.summary(n_experts)
-        each = np.ones(len(part)) if part.weight is None else to_numpy(part.weight)
-        usage = to_numpy(summary.usage) - to_numpy(counted.usage)
-        others_used = CodeSummary(max(0.0, summary.n_rows - counted.n_rows), usage.clip(0), 0.0)
-        bits = CodePrior.independent(activation_probabilities(others_used))
-        likelihood = float(described.log_likelihood - described.log_base)
-        by_size = _log_prior_of_sizes(active, sum(sizes) - size, rule.max_active)
-        by_prior, by_density, by_mixture = -np.inf, np.nan, np.nan
-        if prior is not None:
-            joint = pursue(engine, part, judges, replace(rule, prior=prior))
-            told, chosen = joint.summary(n_experts), to_numpy(joint.active(n_experts))
-            by_prior = float(told.log_likelihood - told.log_base)
-            by_prior += float(each @ prior.log_prob(chosen))
-            if single is not None:
-                by_density = float(each @ _log_density(part, chosen, judges, prior))
-                by_mixture = single.total_log_density(engine, part) - float(described.log_base)
-        found.append(
-            (
-                described.n_rows,
-                likelihood + float(each @ bits.log_prob(active)),
-                likelihood + float(each @ by_size),
-                by_prior,
-                _by_columns(dense, statistics, others, n_gone, kept, plan),
-                by_density,
-                by_mixture,
-            )
-        )
-    n, *ways, columns, density, alone = np.array(found).T
-    # Codes by independent bits, by the number and choice of active experts, or by a learnt prior.
-    described_best = max(ways, key=np.sum)
-    gaps = (described_best - columns) / n
-    error = np.std(gaps, ddof=1) / np.sqrt(len(gaps))
-    price = PRICE * _n_levels(sums.weight, task.moments.variance) / n_rows
-    return Unseen(
-        float(described_best.sum() / n.sum()) - price,
-        float(columns.sum() / n.sum()),
-        float(np.hypot(error, VAGUE / np.sqrt(n_sample))),
-        float(density.sum() / n.sum()) - price,
-        float(alone.sum() / n.sum()),
-    )
+        return fitted * len(folds) if at_once else fitted
+
+    none: Sequence[None] = [None] * len(folds)
+    if mixture is None:
+        plain = scored(none, none)
+        # Only a warning depends on the comparison with independent columns, and a prior that is
+        # learnt can only help the experts.
+        if plain.experts >= plain.columns or summary.n_rows < FEWEST_FOR_PRIOR:
+            return plain
+        return scored(fitted_priors(codes, ROUGHLY), none)
+    first = fit_prior(codes.active(n_experts), weight, ROUGHLY)
+    codes = pursue(engine, rows, experts, replace(rule, prior=first))
+    # Fewer rows make a mixture worse, so the left-out ones must be a small part of all.
+    learns_once = n_rows >= MANY * n_sample
+    gone = [together(folds).taken(engine, rows)] if learns_once else parts
+    learnt = [mixture_without(task, plan, part, seed, mixture.epsilon) for part in gone]
+    # The comparison with a mixture needs a full prior; independent columns are far worse.
+    return scored(fitted_priors(codes, MOST_TYPES), learnt * len(folds) if learns_once else learnt)
 
 
 def _codes_of_parts(engine: Engine, parts: list[Any], experts: Experts, rule: PursuitRule) -> list:
