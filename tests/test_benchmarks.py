@@ -236,8 +236,8 @@ def test_kinds_of_cells_are_timed_beside_binary_ones(monkeypatch):
     assert set(np.unique(rows)) == {0, 1, 2}
     for make in kinds.KINDS.values():
         assert make(5, np.random.default_rng(0))[0].shape == (5, 120)
-    seconds = iter([(2.0, 0.5, 8), *[(3.0, 1.0, 16)] * (len(kinds.KINDS) - 1)])
-    monkeypatch.setattr(kinds, "measure", lambda name, n_rows: next(seconds))
+    found = iter([([2.0, 0.5, 1.0], 8), *[([3.0, 1.0, 1.2], 16)] * (len(kinds.KINDS) - 1)])
+    monkeypatch.setattr(kinds, "measure", lambda name, n_rows: next(found))
     first, second = kinds.table(50).splitlines()[2:4]
-    assert first == "| binary | 2.00 s | 1.00 | 0.50 s | 1.00 | 8 |"
-    assert second == "| binary, 10% missing | 3.00 s | 1.50 | 1.00 s | 2.00 | 16 |"
+    assert first == "| binary | 2.00 s | 1.00 | 0.50 s | 1.00 | 1.00 s | 1.00 | 8 |"
+    assert second == "| binary, 10% missing | 3.00 s | 1.50 | 1.00 s | 2.00 | 1.20 s | 1.20 | 16 |"
