@@ -95,15 +95,24 @@ def make_rows(rng, experts, n_rows=6, *, missing=0.0, weighted=False):
     return Rows.of(X, experts.family, weight)
 
 
-def make_prior(rng, n_experts, n_types=3):
-    """A random mixture of trees, in which some experts have no parent."""
+def make_prior(rng, n_experts, n_types=3, *, strict=False):
+    """A random mixture of trees, in which some experts have no parent.
+
+    If it is strict, hardly any activation is uncertain, and many experts share a parent.
+    """
     parent = np.full((n_types, n_experts), -1)
     for c in range(n_types):
         order = rng.permutation(n_experts)
         for place in range(1, n_experts):
             if rng.random() < 0.8:
-                parent[c, order[place]] = order[rng.integers(0, place)]
+                parent[c, order[place]] = order[
+                    rng.integers(0, 1 + place // 4 if strict else place)
+                ]
     active = rng.uniform(0.02, 0.9, (n_types, n_experts, 2))
+    if strict:
+        chance = np.exp(-rng.uniform(1, 14, active.shape))
+        agrees = rng.random(active.shape[:2])[..., None] < 0.8
+        active = np.where(agrees == np.arange(2), 1 - chance, chance)
     active[..., 1] = np.where(parent < 0, active[..., 0], active[..., 1])
     table = np.log(np.stack([1 - active, active], axis=-1))
     return CodePrior(np.log(rng.dirichlet(np.ones(n_types))), parent, table)

@@ -73,22 +73,14 @@ def test_rows_of_a_table_are_averaged(lanes, rng):
         assert_allclose(mean, weights[:5] @ table.reshape(9, lanes)[rows[:5]], rtol=1e-5)
 
 
-@pytest.mark.parametrize("more", [0.0, 1e-9])
-def test_logarithms(lanes, rng, more):
-    values = np.exp(rng.uniform(-80, 3, size=lanes)).astype(np.float32)
+def test_logarithms(lanes, rng):
+    values = np.exp(rng.uniform(-80, 80, size=lanes)).astype(np.float32)
     values[[1, 5]] = 0, 1
     for logarithms in both("logarithms"):
         found = values.copy()
-        logarithms(found, np.float32(more))
+        logarithms(found)
         with np.errstate(divide="ignore"):
-            assert_allclose(found, np.log(values + np.float32(more)), atol=1e-5)
-
-
-def test_the_largest_value_of_a_row(lanes, rng):
-    table = rng.normal(size=3 * lanes).astype(np.float32)
-    for largest_of in both("largest_of"):
-        found = [largest_of(table, row * lanes, lanes) for row in range(3)]
-        assert_array_equal(found, table.reshape(3, lanes).max(axis=1))
+            assert_allclose(found, np.log(values), rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16])

@@ -160,6 +160,23 @@ def test_the_law_holds_where_types_hardly_overlap(name):
 
 
 @every_engine
+@examples(EXAMPLES)
+@given(seed=st.integers(0, 2**32 - 1), n_types=st.integers(1, 6), many_starts=st.booleans())
+def test_the_law_holds_where_one_expert_decides_about_many(name, seed, n_types, many_starts):
+    """Trees of types in which the cost of an expert ranges over a hundred nats and more."""
+    rng, n_experts = np.random.default_rng(seed), 6 if INTERPRETED else 12
+    experts = make_experts(rng, n_experts=n_experts, n_features=20)
+    rows = make_rows(rng, experts, 3)
+    rule = make_rule(
+        n_experts,
+        n_swaps=UNTIL_SETTLED,
+        n_starts=n_experts if many_starts else 1,
+        prior=make_prior(rng, n_experts, n_types, strict=True),
+    )
+    assert_law(engine_named(name), rows, experts, rule)
+
+
+@every_engine
 @pytest.mark.parametrize("mode", ["offset", "gain"])
 @examples(EXAMPLES // 3)
 @given(data=st.data())

@@ -72,6 +72,22 @@ class Charges:
         """The objective of every expert alone without log P(x | h), shape (n_experts,)."""
         return to_numpy(log_sum_exp((self.constant[:, None] - self.cost[:, :-1]).T))
 
+    def reference_costs(self) -> Array:
+        """Costs at which stored odds are one, shape (n_experts,): the middle of all possible costs.
+
+        Infinite for an expert that can never enter.
+        """
+        lowest, highest = self.cost_ranges()
+        return ((lowest.min(axis=0) + highest.max(axis=0)) / 2)[:-1]
+
+    def cost_ranges(self) -> tuple[Array, Array]:
+        """The lowest and highest costs of an expert beside any others, like `cost`."""
+        lowest, highest = self.cost.copy(), self.cost.copy()
+        for change, bond in ((lowest, self.bond.clip(min=0)), (highest, self.bond.clip(max=0))):
+            change -= bond
+            np.subtract.at(change, (np.arange(self.n_types)[:, None], self.parent), bond)
+        return lowest, highest
+
     def like(self, reference: Any) -> Charges:
         """The same charges as arrays of the type and device of `reference`."""
         parts = (self.constant, self.cost, self.parent, self.bond)

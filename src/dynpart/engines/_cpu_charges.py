@@ -16,22 +16,24 @@ from numpy.typing import NDArray
 
 from dynpart.compiled import in_place, inlined
 from dynpart.engines._charges import Charges
-from dynpart.engines._cpu_inner import average_rows, largest_of, logarithms
+from dynpart.engines._cpu_inner import average_rows, logarithms
 from dynpart.engines._cpu_tables import padded
 
 ALL_TYPES = np.int64(-1)
 """Stands for all types, if the type of a row is not fixed."""
 FAR = 45.0
-"""Nats below the most probable type at which a type is ignored until the code changes."""
+"""Nats below the most probable type at which a type is ignored, in any code with one expert less:
+to this, the range of costs is added."""
+FARTHEST = 600.0
+"""Upper bound of these nats: double precision represents exp(-600)."""
+ORDINARY = 80.0
+"""Nats within which stored odds are products in single precision, whichever experts enter."""
+LARGEST = 85.0
+"""Largest absolute logarithm of stored odds."""
 NEGLIGIBLE = 1e-19
 """Share of a type, among all types, below which it is ignored in a cost."""
-MATTERS = 1e-9
-"""Share of a type times its largest odds below which only the largest odds count in a bound."""
-GUARD = np.float32(1e-3)
-"""Smallest share of mean odds that remains, in a bound, when an expert leaves: single precision
-cannot represent a smaller difference."""
-SMALLEST_ODDS = 1e-18
-"""Far below the odds of any prior; single precision represents its products with bonds."""
+NO_PLACE = np.int64(-1)
+"""Stands for no place in a list."""
 
 _u = np.uintp  # see _cpu_pursuit
 
@@ -44,16 +46,22 @@ class KernelCharges(NamedTuple):
     cost : ndarray of shape (n_types, n_experts)
     cost_by_expert : ndarray of shape (n_experts, n_types)
     constant : ndarray of shape (n_types,)
-    least : ndarray of shape (n_experts,)
-        The lowest cost in any type.
+    reference : ndarray of shape (n_experts,)
+        The cost at which odds are one.
     odds : ndarray of shape (n_types * n_lanes,)
-        exp(least - cost), padded with zeros.
+        exp(reference - cost), padded with zeros.
+    log_odds : ndarray of shape (n_wide,)
+        Logarithms of odds whose range is too wide for products in single precision.
     start : ndarray of shape (n_experts * n_types + 1,)
         Where the neighbours of an expert in a type begin in the lists below.
     neighbour, types, place : ndarray of shape (n_neighbours,)
         Index of the neighbour, the type, and where the odds of this neighbour in this type are.
+    wide : ndarray of shape (n_neighbours,)
+        The place of this neighbour in `log_odds`, or -1.
     bond, joined, parted : ndarray of shape (n_neighbours,)
         Nats by which the two cost less together, exp(bond) and exp(-bond).
+    far : ndarray of shape (1,)
+        Nats below the most probable type at which a type is ignored until the code changes.
     alone : ndarray of shape (n_experts,)
         Minus the objective of each expert alone, without its likelihood.
     """
@@ -61,15 +69,18 @@ class KernelCharges(NamedTuple):
     cost: NDArray
     cost_by_expert: NDArray
     constant: NDArray
-    least: NDArray
+    reference: NDArray
     odds: NDArray
+    log_odds: NDArray
     start: NDArray
     neighbour: NDArray
     types: NDArray
     place: NDArray
+    wide: NDArray
     bond: NDArray
     joined: NDArray
     parted: NDArray
+    far: NDArray
     alone: NDArray
 
 
@@ -87,14 +98,14 @@ class Account(NamedTuple):
     active : ndarray of shape (n_experts,)
     odds : ndarray of shape (n_types * n_lanes,)
         Odds of the charges, given the active neighbours.
+    log_odds : ndarray of shape (n_wide,)
+        Logarithms of those with a wide range.
     mean : ndarray of shape (n_lanes,)
         Averages of odds over types; scratch.
     near : ndarray of shape (n_types,)
         Types close to the most probable one; the first `n_near[0]` entries are valid.
     weight, share : ndarray of shape (n_types,)
         Probabilities of these given the code, up to a factor; the same without one expert.
-    top : ndarray of shape (n_types,)
-        The largest odds of any expert in these types.
     averaged, portion : ndarray of shape (n_types,)
         Types that are not negligible in an average, and their shares; scratch.
     n_near : ndarray of shape (1,)
@@ -105,11 +116,11 @@ class Account(NamedTuple):
     kind: NDArray
     active: NDArray
     odds: NDArray
+    log_odds: NDArray
     mean: NDArray
     near: NDArray
     weight: NDArray
     share: NDArray
-    top: NDArray
     averaged: NDArray
     portion: NDArray
     n_near: NDArray
@@ -127,27 +138,37 @@ def kernel_charges(charges: Charges, *, background: bool) -> KernelCharges:
     if not background:
         cost = cost[:, :-1]
     counts = np.bincount(where, minlength=cost.size)
-    alone = np.full(cost.shape[1], np.inf)
-    alone[: charges.cost.shape[1] - 1] = -charges.of_experts_alone()
-    least = cost.min(axis=0)
-    beyond = np.where(np.isfinite(cost), cost - np.where(np.isfinite(least), least, 0.0), 0.0)
+    n_experts, n_costs = cost.shape[1], charges.cost.shape[1] - 1
+    alone, reference = np.full((2, n_experts), np.inf)
+    alone[:n_costs], reference[:n_costs] = -charges.of_experts_alone(), charges.reference_costs()
     neighbour, types = np.concatenate([parents, children])[order], np.tile(types, 2)[order]
     bond = np.tile(bond, 2)[order]
-    odds = np.zeros((n_types, padded(cost.shape[1])), np.float32)
-    odds[:, : cost.shape[1]] = np.exp(-beyond).clip(SMALLEST_ODDS)
+    middle = np.where(np.isfinite(reference), reference, 0.0)
+    lowest, highest = (nats[:, :n_experts] - middle for nats in charges.cost_ranges())
+    widest = np.where(np.isfinite(reference), np.maximum(highest, -lowest), 0.0)
+    beyond = np.where(np.isfinite(cost), cost - middle, 0.0)
+    is_wide = widest > ORDINARY
+    wide = np.full(cost.shape, NO_PLACE)
+    wide[is_wide] = np.arange(is_wide.sum())
+    odds = np.zeros((n_types, padded(n_experts)), np.float32)
+    odds[:, :n_experts] = np.exp(-beyond.clip(-LARGEST, LARGEST))
+    far = min(FAR + 2 * widest.max(initial=0.0), FARTHEST)
     return KernelCharges(
         np.ascontiguousarray(cost, dtype=np.float64),
         np.ascontiguousarray(cost.T, dtype=np.float64),
         np.array(charges.constant, dtype=np.float64),  # writable, or kernels are compiled again
-        least,
+        reference,
         odds.ravel(),
+        -beyond[is_wide],
         np.concatenate([[0], np.cumsum(counts)]),
         neighbour,
         types,
         types * odds.shape[1] + neighbour,
+        wide[types, neighbour],
         bond,
-        np.exp(bond).astype(np.float32),
-        np.exp(-bond).astype(np.float32),
+        np.exp(bond.clip(-LARGEST, LARGEST)).astype(np.float32),
+        np.exp(-bond.clip(-LARGEST, LARGEST)).astype(np.float32),
+        np.array([far]),
         alone,
     )
 
@@ -161,9 +182,9 @@ def new_account(charges: KernelCharges) -> Account:
         np.zeros(1, np.int64),
         np.zeros(n_experts, np.bool_),
         np.empty(charges.odds.size, np.float32),
+        np.empty(charges.log_odds.size),
         np.empty(charges.odds.size // n_types, np.float32),
         np.empty(n_types, np.int64),
-        np.empty(n_types),
         np.empty(n_types),
         np.empty(n_types),
         np.empty(n_types, np.int64),
@@ -197,23 +218,27 @@ def take_type(c, code, n_active, charges, account):
 
 
 @inlined
-def change_odds(j, factor, charges, account):
-    """Update odds as expert j enters (`joined`) or leaves (`parted`)."""
+def change_odds(j, sign, factor, charges, account):
+    """Update odds as expert j enters (1, `joined`) or leaves (-1, `parted`)."""
     n_types = charges.constant.size
     for e in range(charges.start[_u(j * n_types)], charges.start[_u((j + 1) * n_types)]):
-        account.odds[_u(charges.place[_u(e)])] *= factor[_u(e)]
+        at, place = charges.wide[_u(e)], _u(charges.place[_u(e)])
+        if at == NO_PLACE:
+            account.odds[place] *= factor[_u(e)]
+        else:
+            account.log_odds[_u(at)] += sign * charges.bond[_u(e)]
+            account.odds[place] = math.exp(min(max(account.log_odds[_u(at)], -LARGEST), LARGEST))
 
 
 @in_place
-def weigh_types(account):
+def weigh_types(charges, account):
     """Set the weights of types to their probabilities given the code."""
-    top, n_lanes = account.value[best_type(account.value)], account.mean.size
+    top = account.value[best_type(account.value)]
     n_near = 0
     for c in range(account.value.size):
-        if account.value[c] > top - FAR:
+        if account.value[c] > top - charges.far[0]:
             account.near[n_near] = c
             account.weight[n_near] = math.exp(account.value[c] - top)
-            account.top[n_near] = largest_of(account.odds, c * n_lanes, n_lanes)
             n_near += 1
     account.n_near[0] = n_near
 
@@ -236,7 +261,7 @@ def mix_costs(j, charges, account):
     total = 0.0
     if j >= 0:
         total = share_without(j, account)
-        change_odds(j, charges.parted, charges, account)
+        change_odds(j, -1.0, charges.parted, charges, account)
     else:
         for q in range(account.n_near[0]):
             share[q] = account.weight[q]
@@ -248,48 +273,10 @@ def mix_costs(j, charges, account):
         n += share[q] * scale >= NEGLIGIBLE
     average_rows(account.mean, portion, averaged, n, account.odds)
     if j >= 0:
-        change_odds(j, charges.joined, charges, account)
-    costs_of_means(np.float32(0), charges, account)
-
-
-@in_place
-def bound_costs_without(j, charges, account):
-    """Lower bounds of the costs in rows of all types without expert j; its own cost is exact.
-
-    Few types matter. Of the others, only the largest odds are counted, which take no average.
-    """
-    share, averaged, portion = account.share, account.averaged, account.portion
-    mean, odds = account.mean, account.odds
-    rest = share_without(j, account)
-    scale, n, others = 1.0 / rest, 0, 0.0
-    for q in range(account.n_near[0]):
-        part = share[q] * scale
-        most = part * account.top[q]
-        averaged[_u(n)] = account.near[q]
-        portion[_u(n)] = part
-        matters = most >= MATTERS
-        n += matters
-        others += 0.0 if matters else most
-    average_rows(mean, portion, averaged, n, odds)
-    first = j * charges.constant.size
-    for q in range(n):
-        at = _u(first + averaged[_u(q)])
-        for e in range(charges.start[at], charges.start[at + _u(1)]):
-            k = _u(charges.neighbour[_u(e)])
-            change = charges.parted[_u(e)] - np.float32(1)
-            found = mean[k] + portion[_u(q)] * odds[_u(charges.place[_u(e)])] * change
-            least = GUARD * mean[k]
-            mean[k] = found if found > least else least
-    costs_of_means(np.float32(others), charges, account)
-    account.cost[j] = charges.least[j] + math.log(rest / total_weight(account))
-
-
-@inlined
-def costs_of_means(more, charges, account):
-    """Set the costs from mean odds, to each of which `more` is added."""
-    logarithms(account.mean, more)
+        change_odds(j, 1.0, charges.joined, charges, account)
+    logarithms(account.mean)
     for k in range(account.cost.size):
-        account.cost[k] = charges.least[k] - account.mean[k]
+        account.cost[k] = charges.reference[k] - account.mean[k]
 
 
 @inlined
@@ -310,9 +297,11 @@ def take_all_types(code, n_active, charges, account):
     account.kind[0] = ALL_TYPES
     for at in range(account.odds.size):
         account.odds[at] = charges.odds[at]
+    for at in range(account.log_odds.size):
+        account.log_odds[at] = charges.log_odds[at]
     for step in range(n_active):
-        change_odds(code[step], charges.joined, charges, account)
-    weigh_types(account)
+        change_odds(code[step], 1.0, charges.joined, charges, account)
+    weigh_types(charges, account)
 
 
 @in_place
@@ -320,7 +309,7 @@ def cost_to_stay(j, charges, account):
     """Cost of the active expert j."""
     if account.kind[0] >= 0:
         return account.cost[j]
-    return charges.least[j] + math.log(share_without(j, account) / total_weight(account))
+    return charges.reference[j] + math.log(share_without(j, account) / total_weight(account))
 
 
 # ---------------------------------------------------------------- both
@@ -335,20 +324,10 @@ def costs_beside_all(charges, account):
 
 @inlined
 def costs_without(j, charges, account):
-    """Compute the costs as if expert j were inactive; in all types only lower bounds.
-
-    `exact_costs_without` makes them exact. The cost of j itself is.
-    """
+    """Compute the costs as if expert j were inactive."""
     if account.kind[0] >= 0:
         change_costs(j, -1.0, charges, account)
     else:
-        bound_costs_without(j, charges, account)
-
-
-@inlined
-def exact_costs_without(j, charges, account):
-    """Make costs exact after `costs_without`; in one type they are."""
-    if account.kind[0] < 0:
         mix_costs(j, charges, account)
 
 
@@ -365,15 +344,15 @@ def exchange(out, joins, charges, account):
     if out >= 0:
         change_values(out, -1.0, charges, account)
         if account.kind[0] < 0:
-            change_odds(out, charges.parted, charges, account)
+            change_odds(out, -1.0, charges.parted, charges, account)
     if joins >= 0:
         change_values(joins, 1.0, charges, account)
         if account.kind[0] >= 0:
             change_costs(joins, 1.0, charges, account)
         else:
-            change_odds(joins, charges.joined, charges, account)
+            change_odds(joins, 1.0, charges.joined, charges, account)
     if account.kind[0] < 0:
-        weigh_types(account)
+        weigh_types(charges, account)
 
 
 @inlined

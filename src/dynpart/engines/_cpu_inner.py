@@ -12,7 +12,6 @@ add_rows = _loops.add_rows
 average_rows = _loops.average_rows
 best_expert = _loops.best_expert
 exponent_of = _loops.exponent_of
-largest_of = _loops.largest_of
 logarithms = _loops.logarithms
 mixture_shares = _loops.mixture_shares
 multiply_ratios = _loops.multiply_ratios

@@ -54,20 +54,11 @@ def average_rows(out, weights, rows, n, table):
 
 
 @in_place
-def logarithms(values, more):
-    """Replace values by log(value + more), minus infinity for zero; a whole number of vectors."""
+def logarithms(values):
+    """Replace values by their logarithms, minus infinity for zero; a whole number of vectors."""
     for k in range(values.size):
-        value = values[_u(k)] + more
+        value = values[_u(k)]
         values[_u(k)] = math.log(value) if value > 0 else -math.inf
-
-
-@in_place
-def largest_of(table, begin, n):
-    """The largest of n values of a flat table from `begin` on; a whole number of vectors."""
-    most = table[_u(begin)]
-    for k in range(begin + 1, begin + n):
-        most = max(most, table[_u(k)])
-    return most
 
 
 @in_place

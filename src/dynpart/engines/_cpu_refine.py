@@ -20,7 +20,6 @@ from dynpart.engines._cpu_charges import (
     costs_again,
     costs_beside_all,
     costs_without,
-    exact_costs_without,
     exchange,
     new_account,
     open_account,
@@ -297,7 +296,6 @@ def settle(
                 add_changes(
                     without, FIRST, m, -1.0, owned, offsets, heirs, owners, FIRST, table, rank
                 )
-            exact_costs_without(j, charges, account)
             active[j] = False
             own = without[0, j] - cost[j]
             best, found = best_expert(without, FIRST, cost, active)

@@ -116,37 +116,19 @@ def average_rows_of_strips(typingctx, out, weights, rows, n, table):
 
 
 @intrinsic
-def logarithms_of_strips(typingctx, values, more):
-    """Replace float32 values by log(value + more)."""
-    sig = types.void(values, types.float32)
+def logarithms_of_strips(typingctx, values):
+    """Replace float32 values by their logarithms."""
+    sig = types.void(values)
 
     def codegen(context, builder, signature, args):
         values_ = data_of(context, builder, signature.args[0], args[0])
         lanes = length_of(context, builder, signature.args[0], args[0])
         zero, step = ir.Constant(I64, 0), ir.Constant(I64, LANES)
-        more_ = splat(builder, args[1])
         with cgutils.for_range_slice(builder, zero, lanes, step) as (k, _):
-            value = builder.fadd(vector_at(builder, values_, k, F32), more_)
+            value = vector_at(builder, values_, k, F32)
             at = builder.bitcast(builder.gep(values_, [k]), VECTOR.as_pointer())
             builder.store(log_of(builder, value), at, align=4)
         return context.get_dummy_value()
-
-    return sig, codegen
-
-
-@intrinsic
-def largest_of_strips(typingctx, table, begin, n):
-    """The largest of n float32 values of a flat table from `begin` on."""
-    sig = types.float32(table, types.int64, types.int64)
-
-    def codegen(context, builder, signature, args):
-        table_ = data_of(context, builder, signature.args[0], args[0])
-        zero, step = ir.Constant(I64, 0), ir.Constant(I64, LANES)
-        top = cgutils.alloca_once_value(builder, vector_at(builder, table_, args[1], F32))
-        with cgutils.for_range_slice(builder, zero, args[2], step) as (k, _):
-            value = vector_at(builder, table_, builder.add(args[1], k), F32)
-            builder.store(larger(builder, builder.load(top), value), top)
-        return builder.extract_element(largest(builder, builder.load(top)), ir.Constant(I32, 0))
 
     return sig, codegen
 
@@ -521,15 +503,9 @@ def average_rows(out, weights, rows, n, table):
 
 
 @in_place
-def logarithms(values, more):
-    """Replace values by log(value + more)."""
-    logarithms_of_strips(values, more)
-
-
-@in_place
-def largest_of(table, begin, n):
-    """The largest of n values of a flat table from `begin` on."""
-    return largest_of_strips(table, begin, n)
+def logarithms(values):
+    """Replace values by their logarithms."""
+    logarithms_of_strips(values)
 
 
 @in_place

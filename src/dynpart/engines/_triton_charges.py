@@ -14,8 +14,8 @@ import triton.language as tl
 
 ALL_TYPES = tl.constexpr(-1)
 """Stands for all types, if the type of a row is not fixed."""
-FAR = tl.constexpr(45.0)
-"""Nats below the most probable type at which a type is ignored in a cost."""
+LARGEST = tl.constexpr(85.0)
+"""Largest absolute logarithm of odds, so that single precision represents them."""
 NEGLIGIBLE = tl.constexpr(1e-19)
 """Share of a type, among all types, below which it is ignored in a cost."""
 SLOTS_AT_ONCE = tl.constexpr(4)
@@ -111,52 +111,51 @@ def costs_without(
 
 
 @triton.jit(noinline=True)
-def change_odds(k, odds, factor, starts, neighbours):
-    """Update odds as expert k enters (factors `joined`) or leaves (`parted`)."""
+def change_odds(k, sign, log_odds, bonds, starts, neighbours):
+    """Update odds as expert k enters (sign 1) or leaves (-1)."""
     some = tl.arange(0, NEIGHBOURS_AT_ONCE)
     end = tl.load(starts + k + 1)
     tl.debug_barrier()
     for start in range(tl.load(starts + k), end, NEIGHBOURS_AT_ONCE):
         inside = start + some < end
         # An expert has at most one bond with another in a type: no place occurs twice.
-        place = odds + tl.load(neighbours + start + some, mask=inside, other=0)
+        place = log_odds + tl.load(neighbours + start + some, mask=inside, other=0)
         its = tl.load(place, mask=inside, other=0.0)
-        its *= tl.load(factor + start + some, mask=inside, other=0.0)
+        its += sign * tl.load(bonds + start + some, mask=inside, other=0.0)
         tl.store(place, its, mask=inside)
     tl.debug_barrier()
 
 
 @triton.jit(noinline=True)
 def first_odds(
-    codes, n_active, odds, odds_alone, joined, starts, neighbours, n_types, LANES: tl.constexpr
+    codes, n_active, log_odds, odds_alone, bonds, starts, neighbours, n_types, LANES: tl.constexpr
 ):  # fmt: skip
-    """Set the odds of all experts in every type, given the experts of a code."""
+    """Set the log odds of all experts in every type, given the experts of a code."""
     lane, some = tl.arange(0, LANES), tl.arange(0, TYPES_AT_ONCE)
     tl.debug_barrier()
     for start in range(0, n_types, TYPES_AT_ONCE):
         here = (start + some)[:, None] * LANES + lane[None, :]
         known = (start + some < n_types)[:, None]
-        tl.store(odds + here, tl.load(odds_alone + here, mask=known, other=0.0), mask=known)
+        tl.store(log_odds + here, tl.load(odds_alone + here, mask=known, other=0.0), mask=known)
     for slot in range(n_active):
-        change_odds(tl.load(codes + slot), odds, joined, starts, neighbours)
+        change_odds(tl.load(codes + slot), 1.0, log_odds, bonds, starts, neighbours)
 
 
 @triton.jit(noinline=True)
 def mixed_costs(
-    out, values, costs, least, odds, near, shares, joined, parted, starts, neighbours, n_types,
+    out, values, costs, reference, log_odds, near, shares, bonds, starts, neighbours, n_types,
     TYPES: tl.constexpr, LANES: tl.constexpr,
 ):  # fmt: skip
     """Cost of each expert to enter a code without `out` (-1: none), in rows of all types.
 
-    `values` and `odds` are those of the whole code. The cost of `out` itself is that of staying.
-    Types that count, and their shares, are listed in scratch memory.
+    `values` and `log_odds` are those of the whole code. The cost of `out` is that of staying. Types
+    that count, and their shares, are listed in scratch memory.
     """
     lane, kinds, some = tl.arange(0, LANES), tl.arange(0, TYPES), tl.arange(0, TYPES_AT_ONCE)
     value = tl.load(values + kinds)
-    below = (value - tl.max(value, axis=0)).to(tl.float32)
-    weight = tl.where(below > -FAR, tl.exp(below), 0.0)
     if out >= 0:
-        weight /= tl.load(odds + kinds * LANES + out, mask=kinds < n_types, other=1.0)
+        value -= tl.load(log_odds + kinds * LANES + out, mask=kinds < n_types, other=0.0)
+    weight = tl.exp((value - tl.max(value, axis=0)).to(tl.float32))
     share = weight / tl.sum(weight, axis=0)
     counts = share > NEGLIGIBLE
     place = tl.cumsum(counts.to(tl.int32), axis=0) - 1
@@ -165,16 +164,17 @@ def mixed_costs(
     tl.store(near + place, kinds, mask=counts)
     tl.store(shares + place, share, mask=counts)
     if out >= 0:
-        change_odds(out, odds, parted, starts, neighbours)
+        change_odds(out, -1.0, log_odds, bonds, starts, neighbours)
     tl.debug_barrier()
     mean = tl.zeros([TYPES_AT_ONCE, LANES], tl.float32)
     for start in range(0, n_near, TYPES_AT_ONCE):
         inside = start + some < n_near
         c = tl.load(near + start + some, mask=inside, other=0)[:, None]
         its = tl.load(shares + start + some, mask=inside, other=0.0)[:, None]
-        mean += its * tl.load(odds + c * LANES + lane[None, :])
-    its_cost = tl.load(least + lane) - tl.log(tl.sum(mean, axis=0)).to(tl.float64)
+        odds = tl.load(log_odds + c * LANES + lane[None, :])
+        mean += its * tl.exp(tl.minimum(tl.maximum(odds, -LARGEST), LARGEST))
+    its_cost = tl.load(reference + lane) - tl.log(tl.sum(mean, axis=0)).to(tl.float64)
     tl.store(costs + lane, its_cost)
     if out >= 0:
-        change_odds(out, odds, joined, starts, neighbours)
+        change_odds(out, 1.0, log_odds, bonds, starts, neighbours)
     tl.debug_barrier()

@@ -475,7 +475,7 @@ class KernelScore:
         pad = (0, rule.max_active - order.shape[1])
         order = torch.nn.functional.pad(order, pad, value=-1).contiguous()
         log_likelihood = log_likelihood.clone()
-        row_bytes = 24 * n_features + 4 * charges.odds.numel()
+        row_bytes = 24 * n_features + 4 * charges.log_odds.numel()
         n_programs = max(1, min(n_rows, REFINE_BYTES // row_bytes))
         memory = Scratch.of(n_programs, n_features, rule.max_active, charges)
         tops = torch.empty(x.shape, dtype=torch.float32, device=device)

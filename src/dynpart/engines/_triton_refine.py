@@ -100,14 +100,14 @@ class Scratch:
     values: Tensor
     kept: Tensor
     flags: Tensor
-    odds: Tensor
+    log_odds: Tensor
     near: Tensor
     shares: Tensor
 
     @classmethod
     def of(cls, n_programs: int, n_features: int, n_slots: int, charges: LaneCharges) -> Scratch:
         """Scratch for this many programs, variables and slots of codes."""
-        (n_types, n_lanes), device = charges.odds.shape, charges.odds.device
+        (n_types, n_lanes), device = charges.log_odds.shape, charges.log_odds.device
         size = 8 * n_blocks(n_features, 8)
 
         def new(*shape: int, dtype: torch.dtype) -> Tensor:
@@ -133,7 +133,7 @@ class Scratch:
         """As `refine_kernel` takes them."""
         return (
             self.owners, self.heirs, self.listed, self.entries, self.numbers, self.vectors,
-            self.values, self.kept, self.flags, self.odds, self.near, self.shares,
+            self.values, self.kept, self.flags, self.log_odds, self.near, self.shares,
         )  # fmt: skip
 
 
@@ -190,7 +190,7 @@ def refine(
     singles = (log_likelihood, order) if alone is None else alone
     refine_kernel[(n_programs,)](
         x, gains, *charges[:-1], *tables, tops, *memory.parts, order, log_likelihood, *singles,
-        next_row, int(alone is not None), memory.odds.shape[1], n_rows, n_features, n_experts,
+        next_row, int(alone is not None), memory.log_odds.shape[1], n_rows, n_features, n_experts,
         n_lanes_read(n_experts), memory.owners.shape[1], int(rule.n_swaps), int(rule.min_active),
         int(rule.max_active), MARGIN,
         FORMULA=formula, GAUSSIAN=gaussian, CHUNK=chunk, LANES=n_lanes,
@@ -211,11 +211,11 @@ def best_alone(gains: Tensor, charges: LaneCharges) -> tuple[Tensor, Tensor]:
 
 @triton.jit(do_not_specialize=["again"])
 def refine_kernel(
-    x, gains, constant, cost, parent, bond, cost_by_expert, parent_by_expert, bond_by_expert, least,
-    odds_alone, starts, neighbours, joined, parted, density, ranks, agreed, by_variable,
+    x, gains, constant, cost, parent, bond, cost_by_expert, parent_by_expert, bond_by_expert,
+    reference, odds_alone, starts, neighbours, bonds, density, ranks, agreed, by_variable,
     ranks_by_variable, tops, owners, heirs, listed, entries, numbers, vectors, values, kept, flags,
-    odds, near, shares, order, log_likelihood, worth_alone, expert_alone, next_row, again, n_types,
-    n_rows, n_features, n_experts, n_read, size, n_swaps, min_active, max_active, margin,
+    log_odds, near, shares, order, log_likelihood, worth_alone, expert_alone, next_row, again,
+    n_types, n_rows, n_features, n_experts, n_read, size, n_swaps, min_active, max_active, margin,
     FORMULA: tl.constexpr, GAUSSIAN: tl.constexpr, CHUNK: tl.constexpr, LANES: tl.constexpr,
     BLOCK: tl.constexpr, SLOTS: tl.constexpr, JOINT: tl.constexpr, TYPES: tl.constexpr,
     VARIABLE_BITS: tl.constexpr, RANK_BITS: tl.constexpr,
@@ -256,7 +256,7 @@ def refine_kernel(
     values += program * TYPES
     kept += program * SLOTS
     flags += program * LANES
-    odds += program.to(tl.int64) * n_types * LANES
+    log_odds += program.to(tl.int64) * n_types * LANES
     near += program * TYPES
     shares += program * TYPES
     background = n_experts - 1
@@ -340,11 +340,11 @@ def refine_kernel(
                     )
                 elif JOINT:
                     first_odds(
-                        codes, n_active, odds, odds_alone, joined, starts, neighbours, n_types,
+                        codes, n_active, log_odds, odds_alone, bonds, starts, neighbours, n_types,
                         LANES,
                     )  # fmt: skip
                     mixed_costs(
-                        nobody, values, costs, least, odds, near, shares, joined, parted, starts,
+                        nobody, values, costs, reference, log_odds, near, shares, bonds, starts,
                         neighbours, n_types, TYPES, LANES,
                     )  # fmt: skip
                 most, k = best_expert(gain, costs, nobody, 0 * total, LANES)
@@ -382,7 +382,7 @@ def refine_kernel(
                         costs_without(out, kind, costs, alone, parent, bond, JOINT, LANES)
                     elif JOINT:
                         mixed_costs(
-                            out, values, alone, least, odds, near, shares, joined, parted, starts,
+                            out, values, alone, reference, log_odds, near, shares, bonds, starts,
                             neighbours, n_types, TYPES, LANES,
                         )  # fmt: skip
                     own = earns - tl.load(alone + out)
@@ -470,9 +470,9 @@ def refine_kernel(
                             )  # fmt: skip
                         else:
                             if out >= 0:
-                                change_odds(out, odds, parted, starts, neighbours)
+                                change_odds(out, -1.0, log_odds, bonds, starts, neighbours)
                             if joins >= 0:
-                                change_odds(joins, odds, joined, starts, neighbours)
+                                change_odds(joins, 1.0, log_odds, bonds, starts, neighbours)
                 # In all types costs are those without an expert: accurate enough for this use.
                 if (kind < 0) & (action == CHECK):
                     most, k = best_expert(gain, alone, nobody, 0 * total, LANES)
@@ -497,7 +497,7 @@ def refine_kernel(
                     free = kind < 0
                     if free:
                         mixed_costs(
-                            nobody, values, costs, least, odds, near, shares, joined, parted,
+                            nobody, values, costs, reference, log_odds, near, shares, bonds,
                             starts, neighbours, n_types, TYPES, LANES,
                         )  # fmt: skip
                 best, k = best_expert(gain, costs, nobody, 0 * total, LANES)

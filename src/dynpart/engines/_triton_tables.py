@@ -28,8 +28,6 @@ TILE = 1024
 """Values (experts x variables) of a program that builds tables of any family."""
 FEW_TYPES = 32
 """Minimum number of types in blocks of kernels, because compiling a variant takes seconds."""
-SMALLEST_ODDS = 1e-18
-"""Far below the odds of any prior; single precision represents its products with bonds."""
 ALIGNED = 256
 """Bytes at whose multiples arrays begin that are moved together."""
 LOG2_E = tl.constexpr(math.log2(math.e))
@@ -318,16 +316,16 @@ class LaneCharges(NamedTuple):
     cost, parent, bond : Tensor of shape (n_types, n_lanes)
         See `Charges`. The cost of the background expert and of the padding is infinite.
     cost_by_expert, parent_by_expert, bond_by_expert : Tensor of shape (n_lanes, n_padded)
-    least : Tensor of shape (n_lanes,)
-        The lowest cost in any type.
-    odds : Tensor of shape (n_types, n_lanes), float32
-        exp(least - cost).
+    reference : Tensor of shape (n_lanes,)
+        The cost at which odds are one.
+    log_odds : Tensor of shape (n_types, n_lanes), float32
+        reference - cost.
     starts : Tensor of shape (n_lanes + 1,), int32
         Where the neighbours of an expert begin in the lists below.
     neighbours : Tensor of shape (n_neighbours,), int32
         Their places among the odds.
-    joined, parted : Tensor of shape (n_neighbours,), float32
-        Factors of their odds as the expert enters, and as it leaves.
+    bonds : Tensor of shape (n_neighbours,), float32
+        Nats by which their log odds grow as the expert enters.
     alone : Tensor of shape (n_lanes,)
         The objective of every expert alone without log P(x | h), which refinement does not need.
     """
@@ -339,12 +337,11 @@ class LaneCharges(NamedTuple):
     cost_by_expert: Tensor
     parent_by_expert: Tensor
     bond_by_expert: Tensor
-    least: Tensor
-    odds: Tensor
+    reference: Tensor
+    log_odds: Tensor
     starts: Tensor
     neighbours: Tensor
-    joined: Tensor
-    parted: Tensor
+    bonds: Tensor
     alone: Tensor
 
 
@@ -363,7 +360,7 @@ def lane_charges(rule: PursuitRule, n_lanes: int, device: Any) -> LaneCharges:
         numbers = unread.float()
         return LaneCharges(
             constant, lanes[None], unread, lanes[None], by_expert, unread, by_expert, lanes,
-            numbers, unread, unread, numbers, numbers, -lanes,
+            numbers, unread, unread, numbers, -lanes,
         )  # fmt: skip
     known = _KNOWN_CHARGES.setdefault(rule.prior, {})
     key = rule.cost.tobytes(), n_lanes, torch.device(device)
@@ -382,11 +379,10 @@ def _charges_under_prior(rule: PursuitRule, n_lanes: int, device: Any) -> LaneCh
     parent = np.full((n_types, n_lanes), n_experts, dtype=np.int32)
     constant[:n_types], cost[:, :n_experts] = charges.constant, charges.cost[:, :-1]
     parent[:, :n_experts], bond[:, :n_experts] = charges.parent[:, :-1], charges.bond[:, :-1]
-    alone, least = np.full(n_lanes, -np.inf), cost.min(axis=0)
-    alone[:n_experts] = charges.of_experts_alone()
-    odds = np.ones((n_types, n_lanes), dtype=np.float32)
-    beyond = cost[:, :n_experts] - least[:n_experts]
-    odds[:, :n_experts] = np.exp(-beyond).clip(SMALLEST_ODDS)
+    alone, reference = np.full(n_lanes, -np.inf), np.full(n_lanes, np.inf)
+    alone[:n_experts], reference[:n_experts] = charges.of_experts_alone(), charges.reference_costs()
+    log_odds = np.zeros((n_types, n_lanes), dtype=np.float32)
+    log_odds[:, :n_experts] = reference[:n_experts] - cost[:, :n_experts]
     types, children = np.nonzero(bond)
     parents, its_bond = parent[types, children], bond[types, children]
     expert, neighbour = np.concatenate([children, parents]), np.concatenate([parents, children])
@@ -395,11 +391,10 @@ def _charges_under_prior(rule: PursuitRule, n_lanes: int, device: Any) -> LaneCh
     together = np.tile(its_bond, 2)[order]
     parts = _moved(
         [
-            constant, cost, parent, bond, least, odds,
+            constant, cost, parent, bond, reference, log_odds,
             np.append(0, np.cumsum(n_neighbours)).astype(np.int32),
             (np.tile(types, 2) * n_lanes + neighbour)[order].astype(np.int32),
-            np.exp(together).astype(np.float32), np.exp(-together).astype(np.float32),
-            alone,
+            together.astype(np.float32), alone,
         ],
         device,
     )  # fmt: skip
