@@ -210,26 +210,21 @@ def task_of(X, n_experts):
     return Task(CPU, rows, column_moments(X), family, n_experts, 30, 1, n_experts, joint=True), rows
 
 
-@pytest.mark.slow
-def test_opinions_of_many_components_are_pulled_to_the_average_as_held_back_rows_ask():
-    X, unseen = rare(2500).astype(float), rare(2500, seed=1).astype(float)
-    task, rows = task_of(X, 24)
-    found = learn_mixture(task, Annealed(), rows, -np.inf, 0)
-    plain = fit_mixture(task, Annealed(), 0)
-    assert found.epsilon > plain.epsilon == Annealed().epsilon
-    told = Rows.of(unseen, task.family)
-    assert found.log_densities(told).mean() > plain.log_densities(told).mean() + 0.05
+@pytest.mark.parametrize("n_rows", [500, 2500])
+def test_components_that_hardly_differ_are_shrunk_to_the_average(n_rows):
+    X, unseen = rare(n_rows).astype(float), rare(2500, seed=1).astype(float)
+    task, _ = task_of(X, 24)
+    found = fit_mixture(task, Annealed(), 0).log_densities(Rows.of(unseen, task.family)).mean()
+    assert found > mixture_by_em(X, 24)(unseen) + 0.1
 
 
-def test_few_rows_are_not_held_back_to_choose_a_weight_of_the_average():
-    task, rows = task_of(rare(1000).astype(float), 24)
-    found = learn_mixture(task, Annealed(), rows, -np.inf, 0)
-    assert found.epsilon == Annealed().epsilon
-
-
-def test_noise_is_no_mixture():
-    X = (np.random.default_rng(0).random((200, 30)) < 0.3).astype(np.uint8)
+@pytest.mark.parametrize("seed", range(3))
+def test_noise_is_told_and_hardly_modelled(seed):
+    rng = np.random.default_rng(seed)
+    X, unseen = ((rng.random((n, 30)) < 0.3).astype(np.uint8) for n in (200, 2000))
     model = DynamicPartitionModel(12, random_state=0)
     with pytest.warns(ConvergenceWarning, match="independent columns describe unseen rows better"):
         model.fit(X)
-    assert not model.adaptation_.mixture
+    p = (X.sum(axis=0) + 0.5) / (len(X) + 1)
+    columns = np.log(np.where(unseen, p, 1 - p)).sum(axis=1).mean()
+    assert model.log_density(unseen).mean() > columns - 0.4

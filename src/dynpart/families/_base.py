@@ -231,7 +231,9 @@ class Family(ABC):
         return moved / xp.where(scale > 0, scale, 1.0)
 
     @abstractmethod
-    def update(self, weight: Array, T_sum: Array, population: Array, epsilon: float) -> Array:
+    def update(
+        self, weight: Array, T_sum: Array, population: Array, epsilon: float | Array
+    ) -> Array:
         """Experts from responsibility sums (eq. 5 and 6), shrunk towards the population.
 
         Parameters
@@ -242,7 +244,7 @@ class Family(ABC):
             Sum of responsibility times T(x) over rows.
         population : ndarray of shape (n_statistics, n_features)
             Mean parameters of the data as a whole.
-        epsilon : float
+        epsilon : float or ndarray of shape (n_features,)
             Weight of the population in the average.
 
         Returns
@@ -250,6 +252,29 @@ class Family(ABC):
         eta : ndarray of shape (n_statistics, n_experts, n_features)
             Mean parameters of the experts.
         """
+
+    def conjugate(self, weight: Array, T_sum: Array) -> Array:
+        r"""Log-normaliser of the conjugate prior, :math:`\log \int e^{<T, \theta> - w A} d\theta`.
+
+        Under this prior the expected mean parameters are T / w, which is the average of
+        :meth:`update` (Diaconis & Ylvisaker, 1979). The likelihood of responsibility sums, with the
+        opinions integrated out, is the difference between the normalisers with and without them.
+        Without this method, learning does not choose the weight of the population.
+
+        Parameters
+        ----------
+        weight : ndarray of shape (n_experts, n_features)
+            Sum of responsibilities, positive.
+        T_sum : ndarray of shape (n_statistics, n_experts, n_features)
+            Sum of responsibility times T(x); divided by `weight` it is inside the range of finite
+            densities.
+
+        Returns
+        -------
+        ndarray of shape (n_experts, n_features)
+            Up to a constant, and to a multiple of `weight`.
+        """
+        return 0 * weight
 
     def settled(self, weight: Array, T_sum: Array) -> Family:
         """The same family with its shared parameters fitted to responsibility sums.
@@ -266,7 +291,7 @@ class Family(ABC):
         smoothed_weight: Array,
         smoothed_T: Array,
         population: Array,
-        epsilon: float,
+        epsilon: float | Array,
         amount: float | None = None,
     ) -> tuple[Array, float]:
         """Shrunk opinions, with an amount of shrinkage chosen by leaving rows out.
@@ -282,7 +307,7 @@ class Family(ABC):
             Without neighbours these are `weight` and `T_sum`.
         population : ndarray of shape (n_statistics, n_features)
             Mean parameters of the data as a whole.
-        epsilon : float
+        epsilon : float or ndarray of shape (n_features,)
             Weight of the population in the average.
         amount : float, default=None
             Shrinkage beyond the fixed part; chosen by leaving rows out if None.

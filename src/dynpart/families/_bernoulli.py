@@ -9,7 +9,15 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dynpart.arrays import as_float64, first_true, is_observed, namespace, place, row_blocks
+from dynpart.arrays import (
+    as_float64,
+    first_true,
+    is_observed,
+    log_gamma,
+    namespace,
+    place,
+    row_blocks,
+)
 from dynpart.families._base import Array, Family
 from dynpart.families._frequencies import Frequencies
 from dynpart.families._moments import ColumnMoments
@@ -83,10 +91,16 @@ class Bernoulli(Family):
     def from_moments(self, mean: Array, variance: Array) -> Array:
         return self.constrain(mean[None])
 
-    def update(self, weight: Array, T_sum: Array, population: Array, epsilon: float) -> Array:
+    def update(
+        self, weight: Array, T_sum: Array, population: Array, epsilon: float | Array
+    ) -> Array:
         # eq. 5
         mu = (T_sum[0] + epsilon * population[0]) / (weight + epsilon)
         return self.constrain(mu[None])
+
+    def conjugate(self, weight: Array, T_sum: Array) -> Array:
+        # beta distributions
+        return log_gamma(T_sum[0]) + log_gamma(weight - T_sum[0]) - log_gamma(weight)
 
     def shrunk(
         self,
@@ -96,7 +110,7 @@ class Bernoulli(Family):
         smoothed_weight: Array,
         smoothed_T: Array,
         population: Array,
-        epsilon: float,
+        epsilon: float | Array,
         amount: float | None = None,
     ) -> tuple[Array, float]:
         """Frequencies with at least half a row of each value added to each variable.

@@ -15,6 +15,7 @@ from dynpart.arrays import (
     first_true,
     is_observed,
     like,
+    log_gamma,
     namespace,
     place,
     row_blocks,
@@ -180,9 +181,18 @@ class Categorical(Family):
         """Mean total variation distance."""
         return abs(after - before).sum(axis=0).mean() / 2
 
-    def update(self, weight: Array, T_sum: Array, population: Array, epsilon: float) -> Array:
+    def update(
+        self, weight: Array, T_sum: Array, population: Array, epsilon: float | Array
+    ) -> Array:
         # eq. 5
         return self.constrain((T_sum + epsilon * population[:, None]) / (weight + epsilon))
+
+    def conjugate(self, weight: Array, T_sum: Array) -> Array:
+        # Dirichlet distributions
+        xp = namespace(T_sum)
+        exists = self._over(T_sum, self._exists)
+        by_level = xp.where(exists, log_gamma(xp.where(exists, T_sum, 1.0)), 0.0)
+        return by_level.sum(axis=0) - log_gamma(weight)
 
     def shrunk(
         self,
@@ -192,7 +202,7 @@ class Categorical(Family):
         smoothed_weight: Array,
         smoothed_T: Array,
         population: Array,
-        epsilon: float,
+        epsilon: float | Array,
         amount: float | None = None,
     ) -> tuple[Array, float]:
         """Frequencies with at least half a row of each level added to each variable.

@@ -131,9 +131,19 @@ class Count(Family):
         scale = xp.sqrt(moments.variance)
         return (abs(after[0] - before[0]) / xp.where(scale > 0, scale, 1.0)).mean()
 
-    def update(self, weight: Array, T_sum: Array, population: Array, epsilon: float) -> Array:
+    def update(
+        self, weight: Array, T_sum: Array, population: Array, epsilon: float | Array
+    ) -> Array:
         # eq. 5
         return self.constrain(((T_sum[0] + epsilon * population[0]) / (weight + epsilon))[None])
+
+    def conjugate(self, weight: Array, T_sum: Array) -> Array:
+        # Gamma distributions; with a dispersion, beta distributions of dispersion mu / (1 + that)
+        xp, total = namespace(weight), T_sum[0]
+        some = self.dispersion > 0
+        size = weight / xp.where(some, self.dispersion, 1.0) + 1
+        spread = log_gamma(size) - log_gamma(total + size)
+        return log_gamma(total) + xp.where(some, spread, -total * xp.log(weight))
 
     def settled(self, weight: Array, T_sum: Array) -> Count:
         """The family with the dispersion of the residuals of the experts' means."""
@@ -150,7 +160,7 @@ class Count(Family):
         smoothed_weight: Array,
         smoothed_T: Array,
         population: Array,
-        epsilon: float,
+        epsilon: float | Array,
         amount: float | None = None,
     ) -> tuple[Array, float]:
         """Averages with half a count added to each variable, and rows of the data's average.

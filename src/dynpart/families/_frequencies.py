@@ -35,7 +35,8 @@ class Frequencies:
     weight, smoothed_weight : ndarray of shape (n_experts, n_features)
         Rows at any level.
     n_levels : float or ndarray of shape (n_features,)
-    epsilon, clip : float
+    epsilon : float or ndarray of shape (n_features,)
+    clip : float
     """
 
     counts: Any
@@ -44,7 +45,7 @@ class Frequencies:
     weight: Array
     smoothed_weight: Array
     n_levels: Any
-    epsilon: float
+    epsilon: float | Array
     clip: float
 
     def of_level(self, v: int, gone: Any, added: float) -> Array:

@@ -11,9 +11,18 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dynpart.arrays import as_float64, first_true, like, namespace, place, row_blocks, to_numpy
+from dynpart.arrays import (
+    as_float64,
+    first_true,
+    like,
+    log_gamma,
+    namespace,
+    place,
+    row_blocks,
+    to_numpy,
+)
 from dynpart.families._base import Array, Family
-from dynpart.families._moments import ColumnMoments
+from dynpart.families._moments import TINY, ColumnMoments
 from dynpart.families._spreads import shrunk_normals
 from dynpart.families._stored import check_names, stored_column, stored_number
 
@@ -137,7 +146,9 @@ class Gaussian(Family):
     def from_moments(self, mean: Array, variance: Array) -> Array:
         return self.constrain(self._measured(mean, variance))
 
-    def update(self, weight: Array, T_sum: Array, population: Array, epsilon: float) -> Array:
+    def update(
+        self, weight: Array, T_sum: Array, population: Array, epsilon: float | Array
+    ) -> Array:
         m0, v0 = _mean_and_variance(population)
         total = weight + epsilon
         m = (T_sum[0] + epsilon * m0) / total  # eq. 5
@@ -145,6 +156,15 @@ class Gaussian(Family):
         spread = T_sum[1] - 2 * m * T_sum[0] + m * m * weight
         v = (spread + epsilon * v0) / total
         return _mean_parameters(m, self._floored(v))
+
+    def conjugate(self, weight: Array, T_sum: Array) -> Array:
+        xp = namespace(weight)
+        if not self.own_scale:  # normal distributions of the mean, at the smallest variance
+            return 0.5 * (T_sum[0] * T_sum[0] / (weight * self._floor) - xp.log(weight))
+        # normal distributions of the mean, inverse gamma distributions of the variance
+        around = xp.clip(T_sum[1] - T_sum[0] * T_sum[0] / weight, TINY, None)
+        shape = (weight + 3) / 2
+        return log_gamma(shape) - shape * xp.log(around) - 0.5 * xp.log(weight)
 
     def change(self, before: Array, after: Array, moments: ColumnMoments) -> Any:
         """Mean change in standard deviations of the data, or of each column with its own scale."""
@@ -163,7 +183,7 @@ class Gaussian(Family):
         smoothed_weight: Array,
         smoothed_T: Array,
         population: Array,
-        epsilon: float,
+        epsilon: float | Array,
         amount: float | None = None,
     ) -> tuple[Array, float]:
         """Opinions of columns with their own scale, shrunk towards the common mean and variance.

@@ -195,12 +195,21 @@ class Mixed(Family):
             total = total + len(own) * moved
         return total / before.shape[2]
 
-    def update(self, weight: Array, T_sum: Array, population: Array, epsilon: float) -> Array:
+    def update(
+        self, weight: Array, T_sum: Array, population: Array, epsilon: float | Array
+    ) -> Array:
         return self._padded(
             [
-                part.update(weight[:, own], T_sum[:s, :, own], population[:s, own], epsilon)
+                part.update(
+                    weight[:, own], T_sum[:s, :, own], population[:s, own], _at(epsilon, own)
+                )
                 for part, own, s in self._sizes()
             ]
+        )
+
+    def conjugate(self, weight: Array, T_sum: Array) -> Array:
+        return self._joined(
+            [part.conjugate(weight[:, own], T_sum[:s, :, own]) for part, own, s in self._sizes()]
         )
 
     def settled(self, weight: Array, T_sum: Array) -> Mixed:
@@ -215,7 +224,7 @@ class Mixed(Family):
         smoothed_weight: Array,
         smoothed_T: Array,
         population: Array,
-        epsilon: float,
+        epsilon: float | Array,
         amount: float | None = None,
     ) -> tuple[Array, float]:
         """Each part shrunk by its own rule; the amount is that of the part that has one."""
@@ -227,7 +236,7 @@ class Mixed(Family):
                 smoothed_weight[:, own],
                 smoothed_T[:s, :, own],
                 population[:s, own],
-                epsilon,
+                _at(epsilon, own),
                 amount,
             )
             for part, own, s in self._sizes()
@@ -297,6 +306,11 @@ class Mixed(Family):
         if not parts or not np.array_equal(np.sort(np.concatenate(columns)), np.arange(n_features)):
             raise ValueError("every column must belong to one part of a mixed family")
         return cls(tuple(parts), tuple(columns))
+
+
+def _at(epsilon: float | Array, columns: Any) -> Any:
+    """Weights of the population of some columns, if every column has its own."""
+    return epsilon if isinstance(epsilon, float) else epsilon[columns]
 
 
 def _prefix(name: str) -> str:

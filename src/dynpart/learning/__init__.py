@@ -14,7 +14,7 @@ from dynpart.learning._diagnosis import complaints
 from dynpart.learning._drawn import are_drawable, fitted_to_draws
 from dynpart.learning._learner import RunLog, iterate, learn_once, relearn
 from dynpart.learning._left_out import LeftOut, leave_out
-from dynpart.learning._mixture import PULLS, Mixture, allows_mixture, can_pull, fit_mixture
+from dynpart.learning._mixture import Mixture, allows_mixture, fit_mixture
 from dynpart.learning._objective import activation_probabilities, penalised_objective
 from dynpart.learning._plans import Annealed, Paper, Plan, Sizes, Step, candidates
 from dynpart.learning._records import IterationRecord, LearnerState
@@ -26,7 +26,6 @@ from dynpart.learning._unseen import WORTH_IT
 
 __all__ = [
     "COUNTED_ROWS",
-    "PULLS",
     "WORTH_IT",
     "Adaptation",
     "Annealed",
@@ -48,7 +47,6 @@ __all__ = [
     "allows_mixture",
     "are_drawable",
     "break_ties",
-    "can_pull",
     "candidates",
     "complaints",
     "expected_kernels",

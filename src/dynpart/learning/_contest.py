@@ -32,7 +32,6 @@ def contest(
     plan: Plan,
     rule: PursuitRule,
     seed: int,
-    epsilon: float,
     learn: Callable[[Task], Fit],
 ) -> Fit | None:
     """Decide by held-back rows between a mixture and several experts per row.
@@ -49,8 +48,6 @@ def contest(
     rule : PursuitRule
         How rows will be encoded.
     seed : int
-    epsilon : float
-        Weight of the data's average in the opinions of the mixture.
     learn : callable
         Task -> Fit, several experts per row.
 
@@ -72,6 +69,6 @@ def contest(
         )
         experts, prior = (experts, prior) if found is None else found
     several = log_densities(engine, experts, prior, split.held, replace(rule, prior=prior))
-    alone = fit_mixture(split.task, plan, seed, epsilon).log_densities(split.held)
+    alone = fit_mixture(split.task, plan, seed).log_densities(split.held)
     gap = float(np.average(alone - several, weights=split.weight))
     return None if task.n_rows * gap > WORTH_IT else fit

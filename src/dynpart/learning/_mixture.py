@@ -21,8 +21,8 @@ from dynpart.engines import (
     mixture_densities,
 )
 from dynpart.learning._batch import break_ties
+from dynpart.learning._epsilon import likeliest_epsilon
 from dynpart.learning._plans import Plan
-from dynpart.learning._splits import splits_of
 from dynpart.learning._task import Task
 from dynpart.prior import CodePrior
 
@@ -30,19 +30,14 @@ Array = NDArray[np.float64]
 
 FIRST_ITERATIONS = 20
 """EM iterations on some rows, after which a mixture that is clearly worse is given up."""
-MOST_ITERATIONS = 60
-"""EM iterations on all rows."""
+FURTHER_ITERATIONS = (10, 10, 20, 40)
+"""EM iterations on all rows, before and between choices of the weight of the data's average, and
+after the last."""
 SETTLED = 1e-4
 """Minimum gain of an iteration, in nats per row, to be followed by another."""
 SHARPNESS = 1.3
 """Power of the posterior probabilities in the last iterations."""
 SHARP_ITERATIONS = 20
-PULLS = (1.0, 4.0, 32.0)
-"""Weights of the data's average in opinions (eq. 5), as multiples of the plan's."""
-WORTH_PULLING = 2.0
-"""Nats, over all held-back rows, that a larger weight must gain."""
-FEWEST_TO_PULL = 2000
-"""Minimum number of rows to hold back some and choose this weight."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,8 +53,6 @@ class Mixture:
         Number of rows it was fitted to.
     log_likelihood, log_joint : float
         Means of log P(x) and, for the likeliest expert, of log P(x, expert) in the last iteration.
-    epsilon : float
-        Weight of the data's average in opinions (eq. 5).
     """
 
     experts: Experts
@@ -67,7 +60,6 @@ class Mixture:
     n_rows: float
     log_likelihood: float
     log_joint: float
-    epsilon: float
 
     def total_log_density(self, engine: Engine, rows: Any) -> float:
         """The sum of log P(x) over rows held by the engine."""
@@ -106,10 +98,10 @@ def learn_mixture(task: Task, plan: Plan, rows: Any, enough: float, seed: int) -
     Mixture or None
     """
     start, usual = _start(task, plan, seed), task.population
-    first, _ = _em(task, rows, start, usual, FIRST_ITERATIONS)
+    first, _ = _em(task, rows, start, usual, plan.epsilon, FIRST_ITERATIONS)
     if first.log_likelihood < enough:
         return None
-    return _learnt(task, replace(first, epsilon=_best_epsilon(task, plan, seed)), usual)
+    return _learnt(task, plan, first, usual)
 
 
 def allows_mixture(task: Task, plan: Plan) -> bool:
@@ -119,60 +111,49 @@ def allows_mixture(task: Task, plan: Plan) -> bool:
     return allowed and not special and 2 <= task.n_experts <= task.n_rows / 2
 
 
-def fit_mixture(task: Task, plan: Plan, seed: int, epsilon: float | None = None) -> Mixture:
-    """The mixture of all rows, with this weight of the data's average or with the plan's."""
-    return _learnt(task, _start(task, plan, seed, epsilon), task.population)
+def fit_mixture(task: Task, plan: Plan, seed: int) -> Mixture:
+    """The mixture of all rows."""
+    return _learnt(task, plan, _start(task, plan, seed), task.population)
 
 
-def can_pull(task: Task) -> bool:
-    """Whether there are enough rows to choose the weight of the data's average."""
-    return task.n_rows >= FEWEST_TO_PULL
-
-
-def _best_epsilon(task: Task, plan: Plan, seed: int) -> float:
-    """The weight of the data's average in opinions that describes held-back rows best.
-
-    Leaving a row out of the opinions is not enough, because it influenced the components. So
-    mixtures are learnt without the held-back rows.
-    """
-    best, highest = PULLS[0], -np.inf
-    if can_pull(task):
-        split = splits_of(task, np.random.default_rng(seed))[0]
-        for pull in PULLS:
-            found = fit_mixture(split.task, plan, seed, pull * plan.epsilon)
-            total = float(split.weight @ found.log_densities(split.held))
-            if total > highest + WORTH_PULLING:
-                best, highest = pull, total
-    return best * plan.epsilon
-
-
-def mixture_without(task: Task, plan: Plan, left_out: Any, seed: int, epsilon: float) -> Mixture:
+def mixture_without(task: Task, plan: Plan, left_out: Any, seed: int) -> Mixture:
     """The mixture learnt again without some rows, which are held by the engine."""
-    start = _start(task, plan, seed, epsilon)
+    start = _start(task, plan, seed)
     own = task.engine.mixture_sums(left_out, start.experts, start.log_weight).sums
     usual, _ = task.moments_without(own.statistics.sum(axis=1), own.weight.sum(axis=0))
-    return _learnt(task, start, usual, left_out)
+    return _learnt(task, plan, start, usual, left_out)
 
 
-def _start(task: Task, plan: Plan, seed: int, epsilon: float | None = None) -> Mixture:
+def _start(task: Task, plan: Plan, seed: int) -> Mixture:
     """Random experts with equal probabilities."""
     rng = np.random.default_rng((seed, 1))
     experts = plan.start(task.family, task.moments, task.n_experts, rng)
     even = like(np.full(task.n_experts, -np.log(task.n_experts)), experts.eta)
-    weight = plan.epsilon if epsilon is None else epsilon
-    return Mixture(experts, even, 0.0, -np.inf, -np.inf, weight)
+    return Mixture(experts, even, 0.0, -np.inf, -np.inf)
 
 
-def _learnt(task: Task, start: Mixture, population: Array, left_out: Any = None) -> Mixture:
+def _learnt(
+    task: Task, plan: Plan, start: Mixture, population: Array, left_out: Any = None
+) -> Mixture:
     """EM on all rows except those left out, with sharper posteriors if codes cost too much.
+
+    The weight of the data's average in opinions begins as the plan's: components that are still
+    alike would seem to differ by chance alone, and a weight chosen then would keep them alike.
 
     If components overlap, none of them is probable given the row, and its code may even cost more
     than independent columns. Sharper posteriors remove the overlap.
     """
-    found, sums = _em(task, task.rows, start, population, MOST_ITERATIONS, left_out)
+    family = start.experts.family
+    epsilon: float | Array = plan.epsilon
+    found, sums = _em(task, task.rows, start, population, epsilon, FURTHER_ITERATIONS[0], left_out)
+    for n_iter in FURTHER_ITERATIONS[1:]:
+        epsilon = likeliest_epsilon(family, sums, population, plan.epsilon)
+        found, sums = _em(task, task.rows, found, population, epsilon, n_iter, left_out)
     if found.log_joint < _by_columns(task, start.experts):
-        found, sums = _em(task, task.rows, found, population, SHARP_ITERATIONS, left_out, SHARPNESS)
-    return _settled(found, sums, population)
+        found, sums = _em(
+            task, task.rows, found, population, epsilon, SHARP_ITERATIONS, left_out, SHARPNESS
+        )
+    return _settled(found, sums, population, epsilon)
 
 
 def _by_columns(task: Task, experts: Experts) -> float:
@@ -188,11 +169,15 @@ def _em(
     rows: Any,
     start: Mixture,
     population: Array,
+    epsilon: float | Array,
     n_iter: int,
     left_out: Any = None,
     sharpness: float = 1.0,
 ) -> tuple[Mixture, ResponsibilitySums]:
-    """At most `n_iter` iterations, or fewer if nothing changes; left-out rows are among `rows`."""
+    """At most `n_iter` iterations, or fewer if nothing changes; left-out rows are among `rows`.
+
+    `epsilon` is the weight of the data's average in opinions, one for all or one per variable.
+    """
     engine, experts, log_weight = task.engine, start.experts, start.log_weight
     xp, before = namespace(experts.eta), -np.inf
     for _ in range(n_iter):
@@ -201,19 +186,21 @@ def _em(
             found = found.without(engine.mixture_sums(left_out, experts, log_weight, sharpness))
         n_rows, sums = found.usage.sum(), found.sums
         score, joint = float(found.log_likelihood / n_rows), float(found.log_joint / n_rows)
-        eta = experts.family.update(sums.weight, sums.statistics, population, start.epsilon)
+        eta = experts.family.update(sums.weight, sums.statistics, population, epsilon)
         experts = replace(experts, eta=eta)
         log_weight = xp.log((found.usage + 0.5) / (n_rows + 0.5 * len(found.usage)))
         gained = score if sharpness == 1 else joint
         if gained - before < SETTLED:
             break
         before = gained
-    return Mixture(experts, log_weight, float(n_rows), score, joint, start.epsilon), sums
+    return Mixture(experts, log_weight, float(n_rows), score, joint), sums
 
 
-def _settled(found: Mixture, sums: ResponsibilitySums, population: Array) -> Mixture:
+def _settled(
+    found: Mixture, sums: ResponsibilitySums, population: Array, epsilon: float | Array
+) -> Mixture:
     """The mixture with opinions shrunk as in a fit, with equal expertise."""
-    told, epsilon = (sums.weight, sums.statistics), found.epsilon
+    told = sums.weight, sums.statistics
     family = found.experts.family.settled(*told)
     eta = family.update(*told, population, epsilon)
     eta, _ = family.shrunk(eta, *told, *told, population, epsilon)

@@ -112,7 +112,7 @@ def fit_experts(
         def learn(some: Task) -> Fit:
             return _single_fit(some, plan, seed, rule, None, None)
 
-        winner = contest(task, plan, rule, seed, mixture.epsilon, learn)
+        winner = contest(task, plan, rule, seed, learn)
         if winner is not None:
             # The contest was won by these experts, so they are a further start.
             again = _continued(task, plan, winner, seed, rule)
@@ -147,7 +147,7 @@ def _of_mixture(task: Task, mixture: Mixture, fit: Fit, unseen: Unseen, rule: Pu
         experts=mixture.experts,
         codes=codes,
         prior=prior,
-        unseen=replace(unseen, experts=unseen.mixture),
+        unseen=unseen.by_mixture(),
         adaptation=replace(fit.adaptation, mixture=True),
         several=replace(fit, unseen=unseen),
     )

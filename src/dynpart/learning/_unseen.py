@@ -61,6 +61,8 @@ class Unseen:
         By the experts, summed over the neighbours of each code; NaN without a mixture.
     mixture : float
         By a mixture of as many components, learnt without them; NaN if there is none.
+    mixture_error : float
+        Standard error of the difference between the mixture and independent columns.
     """
 
     experts: float
@@ -68,6 +70,11 @@ class Unseen:
     error: float
     density: float = math.nan
     mixture: float = math.nan
+    mixture_error: float = math.nan
+
+    def by_mixture(self) -> Unseen:
+        """The same scores with the mixture in the place of the experts."""
+        return replace(self, experts=self.mixture, error=self.mixture_error)
 
     def prefers_mixture(self, n_rows: float) -> bool:
         """Whether a mixture describes `n_rows` rows in clearly fewer nats.
@@ -187,14 +194,17 @@ def describe_unseen(
         n, *ways, columns, density, alone = np.array(found).T
         # Codes by independent bits, by the number and choice of active experts, or by the prior.
         best = max(ways, key=np.sum)
-        gaps = (best - columns) / n
-        error = np.std(gaps, ddof=1) / np.sqrt(len(gaps))
+        # The mixture is learnt again without the rows, so its error is that of sampling alone.
+        error, alone_error = (
+            np.std((nats - columns) / n, ddof=1) / np.sqrt(len(n)) for nats in (best, alone)
+        )
         return Unseen(
             float(best.sum() / n.sum()) - PRICE * price,
             float(columns.sum() / n.sum()),
             float(np.hypot(error, VAGUE / np.sqrt(n_sample))),
             float(density.sum() / n.sum()) - PRICE * price,
             float(alone.sum() / n.sum()),
+            float(alone_error),
         )
 
     def fitted_priors(codes: Any, most_types: int) -> Sequence[CodePrior]:
@@ -217,7 +227,7 @@ def describe_unseen(
     # Fewer rows make a mixture worse, so the left-out ones must be a small part of all.
     learns_once = n_rows >= MANY * n_sample
     gone = [together(folds).taken(engine, rows)] if learns_once else parts
-    learnt = [mixture_without(task, plan, part, seed, mixture.epsilon) for part in gone]
+    learnt = [mixture_without(task, plan, part, seed) for part in gone]
     # The comparison with a mixture needs a full prior; independent columns are far worse.
     return scored(fitted_priors(codes, MOST_TYPES), learnt * len(folds) if learns_once else learnt)
 

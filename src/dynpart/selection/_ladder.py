@@ -13,7 +13,6 @@ from dynpart.arrays import to_numpy
 from dynpart.encoding import Encoding
 from dynpart.engines import Experts, row_log_base
 from dynpart.learning import (
-    PULLS,
     WORTH_IT,
     Mixture,
     Plan,
@@ -21,7 +20,6 @@ from dynpart.learning import (
     Task,
     allows_mixture,
     break_ties,
-    can_pull,
     fit_experts,
     fit_mixture,
     relearn,
@@ -79,7 +77,6 @@ class Judge:
         self.task = replace(split.task, joint=False)
         self.n_largest = 0
         self.leader: Candidate | None = None
-        self._pulls: dict[int, float] = {}  # by number of components
         self._led: tuple[Candidate, HeldBackScores] | None = None
         rng = np.random.default_rng(seed)
         self.sample = self.task.draw(rng, JUDGED_ROWS, replace=False)
@@ -211,12 +208,10 @@ class Judge:
 
     def mixture(self, n_experts: int) -> Array:
         """Log P(x) of held-back rows under a mixture; one component is independent columns."""
-        mixture = self._mixture(n_experts, self._pulls.get(n_experts, PULLS[0]))
-        return mixture.log_densities(self.split.held)
+        return self._mixture(n_experts).log_densities(self.split.held)
 
-    def _mixture(self, n_experts: int, pull: float) -> Mixture:
-        task = replace(self.task, n_experts=n_experts)
-        return fit_mixture(task, self.plan, self.seed, pull * self.plan.epsilon)
+    def _mixture(self, n_experts: int) -> Mixture:
+        return fit_mixture(replace(self.task, n_experts=n_experts), self.plan, self.seed)
 
     def _share_idle(self, mixture: Mixture) -> float:
         """Share of the components that are the likeliest of no row."""
@@ -229,42 +224,28 @@ class Judge:
     def mixtures(self, most: int, report: Callable[[str], None] | None = None) -> Curve:
         """Log P(x) of held-back rows under mixtures, from two components on.
 
-        If a size saves too little, larger weights of the data's average are tried. The search ends
-        if two successive sizes still save too little, or if components are idle. The result is
-        empty if a fit would not try one expert per row.
+        The search ends if two successive sizes save too little, or if components are idle. The
+        result is empty if a fit would not try one expert per row.
         """
         found: Curve = {}
         if not (self.split.task.joint and allows_mixture(self._sized(2), self.plan)):
             return found
-        pulls = list(PULLS if can_pull(self.task) else PULLS[:1])
         n_experts, best, n_vain = 2, -np.inf, 0
         while n_experts <= most and n_vain < 2:
             enough = best + EARNED * (n_experts - max(found, default=0)) / self.task.n_rows
-            scores = self._by_mixture(n_experts, pulls[0])
-            if scores is None:
+            mixture = self._mixture(n_experts)
+            if self._share_idle(mixture) > IDLE:
                 break
+            scores = HeldBackScores.alone(mixture.log_densities(self.split.held))
             nats = self._mean(scores.density)
-            for pull in pulls[1:] if nats <= enough else ():
-                again = self._by_mixture(n_experts, pull)
-                if again is not None and self._mean(again.density) > nats:
-                    scores, nats = again, self._mean(again.density)
-                    pulls = [one for one in pulls if one >= pull]
             if report is not None:
                 report(f"mixture of {n_experts}: held-back rows have {nats:.3f} nats")
             if nats > enough:
                 found[n_experts], best, n_vain = scores, nats, 0
-                self._pulls[n_experts] = pulls[0]
             else:
                 n_vain += 1
             n_experts = max(n_experts + 1, round(GROWTH * n_experts))
         return found
-
-    def _by_mixture(self, n_experts: int, pull: float) -> HeldBackScores | None:
-        """Scores of held-back rows under a mixture; None if components are idle."""
-        mixture = self._mixture(n_experts, pull)
-        if self._share_idle(mixture) > IDLE:
-            return None
-        return HeldBackScores.alone(mixture.log_densities(self.split.held))
 
     def follow_mixtures(self, sizes: list[int]) -> Curve:
         """The same for these sizes."""
