@@ -1,5 +1,7 @@
 """One expert a row: learnt where rows have no parts, and no worse than EM for a mixture."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -13,6 +15,7 @@ from dynpart.learning import Annealed, Task, fit_mixture
 from dynpart.learning._contest import contest
 from dynpart.learning._mixture import learn_mixture
 from dynpart.learning._restarts import _continued
+from dynpart.learning._unseen import Unseen
 from dynpart.persistence import load
 from dynpart.rows import Rows
 
@@ -119,6 +122,19 @@ def test_codes_of_rows_that_are_mostly_empty_cost_less_than_columns():
     assert model.log_density(unseen).mean() > em(unseen) - 0.1
 
 
+@pytest.mark.parametrize("scale", [0.1, 40.0])
+@pytest.mark.parametrize(
+    ("lead", "is_open"), [(-0.02, False), (-0.005, True), (0.03, True), (0.07, False)]
+)
+def test_a_mixture_must_lead_by_more_because_drawn_codes_are_not_in_the_estimate(
+    scale, lead, is_open
+):
+    experts, mixture = -scale, -scale * (1 - lead)
+    unseen = Unseen(experts, -2 * scale, 0.1, density=experts, mixture=mixture)
+    assert unseen.is_close() == is_open
+    assert not replace(unseen, mixture=np.nan).is_close()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("make", "has_parts"), [(clusters, False), (parts, True)])
 def test_a_close_call_is_decided_by_rows_that_neither_has_seen(make, has_parts, monkeypatch):
@@ -135,7 +151,8 @@ def test_a_close_call_is_decided_by_rows_that_neither_has_seen(make, has_parts, 
     def at_any_rate(task, plan, rows, enough, seed):
         return learn_mixture(task, plan, rows, -np.inf, seed)
 
-    monkeypatch.setattr("dynpart.learning._unseen.CLOSE", np.inf)
+    for margin in ("CLOSE", "BY_DRAWING"):
+        monkeypatch.setattr(f"dynpart.learning._unseen.{margin}", np.inf)
     monkeypatch.setattr("dynpart.learning._restarts.learn_mixture", at_any_rate)
     monkeypatch.setattr("dynpart.learning._restarts.contest", decided)
     monkeypatch.setattr("dynpart.learning._restarts._continued", further)

@@ -39,6 +39,8 @@ MANY = 10
 """All folds are left out of a mixture at once if there are this many times as many rows."""
 CLOSE = 0.01
 """Relative error of the estimate, as a share of the nats of a row."""
+BY_DRAWING = 0.05
+"""Share of the nats of a row that drawn codes may save the experts; the estimate does without."""
 VAGUE = 1.0
 """Error of the estimate for a single row, in nats, beyond sampling error."""
 PRICE = 1.0
@@ -84,8 +86,9 @@ class Unseen:
         return n_rows * (self.mixture - self.density) > WORTH_IT
 
     def is_close(self) -> bool:
-        """Whether a mixture is about as good by this estimate, which favours the experts."""
-        return abs(self.mixture - self.density) < CLOSE * abs(self.density)
+        """Whether this estimate leaves open which of the two is better."""
+        lead, scale = self.mixture - self.density, abs(self.density)
+        return -CLOSE * scale < lead < BY_DRAWING * scale
 
 
 def describe_unseen(
