@@ -14,11 +14,8 @@ from dynpart.learning._batch import Memory, learn, shared
 from dynpart.learning._plans import Plan, Step
 from dynpart.learning._records import IterationRecord, LearnerState, UnreadRecord
 from dynpart.learning._task import Task
-from dynpart.prior import CodePrior, fit_prior
+from dynpart.prior import ROUGHLY, CodePrior, fit_prior
 from dynpart.pursuits import UNTIL_SETTLED, pursue
-
-FEW_TYPES = 16
-"""Maximum number of types of the priors under which codes are chosen while experts still change."""
 
 
 class RunLog(Protocol):
@@ -108,7 +105,7 @@ def iterate(
 def current_prior(task: Task, experts: Experts, rows: Any) -> CodePrior:
     """The prior of the codes that maximise the likelihood of some rows under these experts."""
     codes = pursue(task.engine, rows, experts, task.rule(n_swaps=UNTIL_SETTLED))
-    return prior_of(codes, experts.n_experts, FEW_TYPES)
+    return prior_of(codes, experts.n_experts, ROUGHLY)
 
 
 def prior_of(codes: Any, n_experts: int, most_types: int) -> CodePrior:

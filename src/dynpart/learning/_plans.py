@@ -370,8 +370,6 @@ class Annealed:
     """Weight of earlier batches in such a search."""
     n_batches_refined: ClassVar[int] = 4
     """Batches per iteration of the refinement if there are many rows."""
-    rows_refined: ClassVar[tuple[int, int]] = (20, 60)
-    """Rows per expert in each of these batches, from the first to the last iteration with them."""
     last_sharpness: ClassVar[float] = 3.0
     """Sharpness of the last averages over many rows; the higher, the nearer to the hard rule."""
 
@@ -433,9 +431,9 @@ class Annealed:
             else (self.soft, min(self.n_batches_alone, 1 + n_search // 2), self.memory_alone)
         )
 
-        n_refined, (fewest, most) = n_iter - n_search, self.rows_refined
+        n_refined, batch_rows = n_iter - n_search, 60 * K
         refined_batches = min(self.n_batches_refined, 1 + n_refined // 2)
-        many_rows = task.n_rows >= self.n_batches_refined * most * K
+        many_rows = task.n_rows >= self.n_batches_refined * batch_rows
 
         def search_step(t: int) -> Step:
             u = t / max(1, n_search - 1)
@@ -457,9 +455,8 @@ class Annealed:
             last = t == n_iter - 1
             by_batches, sums_up = many_rows and not last, many_rows and last
             n_swaps = int(n_refined > 3 and not sums_up)
-            rows = fewest + (most - fewest) * (t - n_search) / max(1, n_refined - 2)
             return Step(
-                n_rows=round(rows * K) if by_batches else None,
+                n_rows=batch_rows if by_batches else None,
                 n_batches=refined_batches if by_batches else 1,
                 min_active=low,
                 log2_bound=final_bound + (search_bound - final_bound) * left,
