@@ -144,6 +144,24 @@ def test_shares_of_a_mixture(lanes, rng):
     assert_allclose(found[0][cells], expected, rtol=1e-4, atol=2.0**plain.LOWEST)
 
 
+@pytest.mark.parametrize("n", [0, 1, 15, 16, 17, N_FEATURES])
+def test_values_are_summed(n, rng):
+    values = rng.normal(size=N_FEATURES).astype(np.float32)
+    for sum_of in both("sum_of"):
+        assert sum_of(values, n) == pytest.approx(values[:n].sum(dtype=float), rel=1e-12)
+
+
+@pytest.mark.parametrize("n", [1, 7, 8, 9, 16, 17, N_FEATURES])
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
+def test_variables_of_an_expert_are_listed(n, dtype, rng):
+    owner = rng.integers(0, 4, size=n).astype(dtype)
+    for owned_by in both("owned_by"):
+        flags, owned = np.ones((n + 15) // 16 * 16, np.uint8), np.empty(n + 15, np.int32)
+        for j in range(5):
+            m = owned_by(dtype(j), owner, flags, owned)
+            assert_array_equal(owned[:m], np.flatnonzero(owner == j))
+
+
 @pytest.mark.parametrize("n", [1, 7, 8, 9, 16, 17, N_FEATURES])
 def test_flags_are_listed(n, rng):
     for share in (0.0, 0.3, 1.0):

@@ -201,3 +201,36 @@ def exponent_of(x):
 def power_of_two(n):
     """2^n as a float32, for an integer -126 <= n <= 127."""
     return _f(math.ldexp(1.0, n))
+
+
+@in_place
+def sum_of(values, n):
+    """Sum of the first n values in float64, by four independent partial sums."""
+    a = b = c = d = 0.0
+    whole = n // 4 * 4
+    for at in range(0, whole, 4):
+        a += values[_u(at)]
+        b += values[_u(at + 1)]
+        c += values[_u(at + 2)]
+        d += values[_u(at + 3)]
+    for at in range(whole, n):
+        a += values[_u(at)]
+    return (a + b) + (c + d)
+
+
+@inlined
+def owned_by(j, owner, flags, owned):
+    """Variables of expert j; returns their number.
+
+    Parameters
+    ----------
+    owner : ndarray of shape (n_features,)
+        The owners of all variables.
+    flags : ndarray
+        Scratch of :func:`positions`.
+    owned : ndarray
+        Filled in; it has room for n_features + 15 indices.
+    """
+    for d in range(owner.size):
+        flags[d] = owner[d] == j
+    return positions(flags, owner.size, owned)

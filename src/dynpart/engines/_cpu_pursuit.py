@@ -164,18 +164,3 @@ def count_active(code):
     while n_active < code.size and code[n_active] >= 0:
         n_active += 1
     return n_active
-
-
-@in_place
-def sum_of(values, n):
-    """Sum of the first n values in float64, by four independent partial sums."""
-    a = b = c = d = 0.0
-    whole = n // 4 * 4
-    for at in range(0, whole, 4):
-        a += values[_u(at)]
-        b += values[_u(at + 1)]
-        c += values[_u(at + 2)]
-        d += values[_u(at + 3)]
-    for at in range(whole, n):
-        a += values[_u(at)]
-    return (a + b) + (c + d)

@@ -28,7 +28,7 @@ from dynpart.engines._cpu_charges import (
     take_all_types,
     take_type,
 )
-from dynpart.engines._cpu_inner import best_expert, positions, two_best
+from dynpart.engines._cpu_inner import best_expert, owned_by, positions, sum_of, two_best
 from dynpart.engines._cpu_pursuit import (
     FIRST,
     add_all,
@@ -39,7 +39,6 @@ from dynpart.engines._cpu_pursuit import (
     first_expert,
     new_work,
     pursue_row,
-    sum_of,
     take_over,
 )
 
@@ -142,10 +141,7 @@ def find_heirs(j, nobody, offsets, table, scratch):
     """
     (flags, owned, _, (_, owner_log), (_, heir_log)), (owner, heir) = scratch[0], scratch[1]
     top, (its_own, of_others, _) = scratch[5][0], scratch[8]
-    j = owner.dtype.type(j)
-    for d in range(owner.size):
-        flags[d] = owner[d] == j
-    m = positions(flags, owner.size, owned)
+    m = owned_by(owner.dtype.type(j), owner, flags, owned)
     read_heirs(m, owned, heir, nobody, offsets, table, owner_log, top, heir_log, its_own, of_others)
     return m, sum_of(its_own, m)
 

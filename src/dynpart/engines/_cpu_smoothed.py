@@ -20,6 +20,7 @@ from dynpart.engines._cpu_inner import (
     mixture_shares,
     multiply_ratios,
     power_of_two,
+    sum_of,
 )
 from dynpart.engines._cpu_levels import row_offsets
 from dynpart.engines._cpu_pursuit import TILE, count_active
@@ -27,7 +28,6 @@ from dynpart.engines._cpu_refine import (
     NOBODY,
     find_owners,
     read_opinions,
-    sum_of,
 )
 
 GROUP = 16

@@ -25,6 +25,7 @@ from dynpart.engines._llvm import (
     I64,
     VECTOR,
     add_to_gains,
+    append_places,
     constant,
     data_of,
     fetch,
@@ -36,6 +37,7 @@ from dynpart.engines._llvm import (
     running,
     splat,
     strips_of,
+    sum_of_lanes,
     two_to,
     vector_at,
     vector_function,
@@ -333,26 +335,55 @@ def compress_flags(typingctx, flags, n_flags, found):
 
     def codegen(context, builder, signature, args):
         flags_, found_ = (data_of(context, builder, signature.args[i], args[i]) for i in (0, 2))
-        whole, mask = ir.VectorType(I32, LANES), ir.VectorType(ir.IntType(1), LANES)
-        kind = ir.FunctionType(whole, [whole, whole, mask])
-        name = "llvm.x86.avx512.mask.compress.v16i32"
-        compress = cgutils.get_or_insert_function(builder.module, kind, name)
-        kind = ir.FunctionType(ir.IntType(16), [ir.IntType(16)])
-        count_bits = cgutils.get_or_insert_function(builder.module, kind, "llvm.ctpop.i16")
+        count = cgutils.alloca_once_value(builder, ir.Constant(I64, 0))
         zero, step = (ir.Constant(I64, value) for value in (0, LANES))
-        places = ir.Constant(whole, list(range(LANES)))
-        count = cgutils.alloca_once_value(builder, zero)
         with cgutils.for_range_slice(builder, zero, args[1], step) as (d, _):
             here = vector_at(builder, flags_, d, I8)
             is_set = builder.icmp_unsigned("!=", here, ir.Constant(here.type, [0] * LANES))
-            at = builder.add(places, splat(builder, builder.trunc(d, I32)))
-            listed = builder.call(compress, [at, at, is_set])
-            m = builder.load(count)
-            out = builder.bitcast(builder.gep(found_, [m]), whole.as_pointer())
-            builder.store(listed, out, align=4)
-            bits = builder.call(count_bits, [builder.bitcast(is_set, ir.IntType(16))])
-            builder.store(builder.add(m, builder.zext(bits, I64)), count)
+            append_places(builder, is_set, d, count, found_)
         return builder.load(count)
+
+    return sig, codegen
+
+
+@intrinsic
+def compress_equal(typingctx, values, wanted, n_values, found):
+    """Write the indices of values equal to the wanted one to `found`, like `compress_flags`.
+
+    Only whole vectors are read: the last values, fewer than sixteen, are left out.
+    """
+    sig = types.int64(values, values.dtype, types.int64, found)
+    element = ir.IntType(values.dtype.bitwidth)
+
+    def codegen(context, builder, signature, args):
+        values_, found_ = (data_of(context, builder, signature.args[i], args[i]) for i in (0, 3))
+        wanted = splat(builder, args[1])
+        count = cgutils.alloca_once_value(builder, ir.Constant(I64, 0))
+        zero, step = (ir.Constant(I64, value) for value in (0, LANES))
+        whole = builder.and_(args[2], ir.Constant(I64, -LANES))
+        with cgutils.for_range_slice(builder, zero, whole, step) as (d, _):
+            here = vector_at(builder, values_, d, element)
+            append_places(builder, builder.icmp_unsigned("==", here, wanted), d, count, found_)
+        return builder.load(count)
+
+    return sig, codegen
+
+
+@intrinsic
+def sum_of_vectors(typingctx, values, n_values):
+    """Sum of float32 values in float64, in whole vectors: the last ones are left out."""
+    sig = types.float64(values, types.int64)
+    double = ir.VectorType(ir.DoubleType(), LANES)
+
+    def codegen(context, builder, signature, args):
+        values_ = data_of(context, builder, signature.args[0], args[0])
+        total = cgutils.alloca_once_value(builder, ir.Constant(double, [0.0] * LANES))
+        zero, step = (ir.Constant(I64, value) for value in (0, LANES))
+        whole = builder.and_(args[1], ir.Constant(I64, -LANES))
+        with cgutils.for_range_slice(builder, zero, whole, step) as (at, _):
+            term = builder.fpext(vector_at(builder, values_, at, F32), double)
+            builder.store(builder.fadd(builder.load(total), term), total)
+        return sum_of_lanes(builder, builder.load(total))
 
     return sig, codegen
 
@@ -546,6 +577,36 @@ def positions_by_compression(flags, n, found):
 
 
 positions = positions_by_compression if HAS_AVX512 else positions_by_table
+
+
+@inlined
+def owned_by_table(j, owner, flags, owned):
+    """Variables of expert j."""
+    for d in range(owner.size):
+        flags[d] = owner[d] == j
+    return positions_by_table(flags, owner.size, owned)
+
+
+@inlined
+def owned_by_compression(j, owner, flags, owned):
+    """The same on processors that have the instruction for it."""
+    m = compress_equal(owner, j, owner.size, owned)
+    for d in range(owner.size // LANES * LANES, owner.size):
+        owned[_u(m)] = d
+        m += owner[_u(d)] == j
+    return m
+
+
+owned_by = owned_by_compression if HAS_AVX512 else owned_by_table
+
+
+@inlined
+def sum_of(values, n):
+    """Sum of the first n values in float64."""
+    total = sum_of_vectors(values, n)
+    for at in range(n // LANES * LANES, n):
+        total += values[_u(at)]
+    return total
 
 
 @inlined

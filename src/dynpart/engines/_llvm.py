@@ -132,6 +132,44 @@ def log_of(builder: Any, x: Any) -> Any:
     return builder.select(builder.fcmp_ordered(">", x, constant(0.0)), log, constant(-math.inf))
 
 
+def append_places(builder: Any, selected: Any, begin: Any, count: Any, found: Any) -> None:
+    """Write the places of the selected lanes, counted from `begin`, behind `count` others.
+
+    With the instruction of AVX-512 that moves selected numbers of a vector to its front.
+    """
+    whole, mask = ir.VectorType(I32, LANES), ir.VectorType(ir.IntType(1), LANES)
+    short = ir.IntType(16)
+    kind = ir.FunctionType(whole, [whole, whole, mask])
+    name = "llvm.x86.avx512.mask.compress.v16i32"
+    compress = cgutils.get_or_insert_function(builder.module, kind, name)
+    count_bits = cgutils.get_or_insert_function(
+        builder.module, ir.FunctionType(short, [short]), "llvm.ctpop.i16"
+    )
+    places = ir.Constant(whole, list(range(LANES)))
+    at = builder.add(places, splat(builder, builder.trunc(begin, I32)))
+    n_before = builder.load(count)
+    out = builder.bitcast(builder.gep(found, [n_before]), whole.as_pointer())
+    builder.store(builder.call(compress, [at, at, selected]), out, align=4)
+    n_more = builder.call(count_bits, [builder.bitcast(selected, short)])
+    builder.store(builder.add(n_before, builder.zext(n_more, I64)), count)
+
+
+def sum_of_lanes(builder: Any, vector: Any) -> Any:
+    """Sum of all lanes, in pairs of halves."""
+    width = LANES
+    while width > 1:
+        width //= 2
+        halves = (
+            builder.shuffle_vector(
+                vector, vector,
+                ir.Constant(ir.VectorType(I32, width), list(range(begin, begin + width))),
+            )
+            for begin in (0, width)
+        )  # fmt: skip
+        vector = builder.fadd(*halves)
+    return builder.extract_element(vector, ir.Constant(I32, 0))
+
+
 def running(builder: Any, count: int, start: float) -> list[Any]:
     """Running vectors that stay in registers over a loop."""
     values = []
