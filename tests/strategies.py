@@ -118,6 +118,21 @@ def make_prior(rng, n_experts, n_types=3, *, strict=False):
     return CodePrior(np.log(rng.dirichlet(np.ones(n_types))), parent, table)
 
 
+def make_star_prior(rng, n_experts, n_types, strength):
+    """A random mixture of stars: nearly all experts depend on one, by up to `strength` nats."""
+    parent = np.full((n_types, n_experts), -1)
+    for c, centre in enumerate(rng.integers(0, n_experts, n_types)):
+        parent[c] = np.where(rng.random(n_experts) < 0.95, centre, -1)
+        parent[c, centre] = -1
+    agrees = rng.random((n_types, n_experts, 1)) < 0.8
+    chance = np.exp(-rng.uniform(strength / 2, strength, (n_types, n_experts, 2)))
+    active = np.where(agrees == np.arange(2), 1 - chance, chance)
+    alone = rng.uniform(0.05, 0.9, parent.shape)
+    active = np.where(parent[..., None] < 0, alone[..., None], active)
+    table = np.log(np.stack([1 - active, active], axis=-1))
+    return CodePrior(np.log(rng.dirichlet(np.ones(n_types))), parent, table)
+
+
 def make_rule(n_experts, **changes):
     """A rule that activates experts while they gain, up to all of them by default."""
     defaults = {"min_active": 1, "max_active": n_experts, "cost": np.zeros(n_experts)}

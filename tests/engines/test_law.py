@@ -20,15 +20,23 @@ from dynpart import DynamicPartitionModel
 from dynpart.amplitudes import Amplitude
 from dynpart.arrays import to_numpy
 from dynpart.encoding import log_likelihood
-from dynpart.engines import MARGIN, make_engine
+from dynpart.engines import MARGIN, Experts, make_engine
 from dynpart.engines.cpu import CpuEngine
 from dynpart.engines.reference import ReferenceEngine, expert_log_densities
+from dynpart.families import Bernoulli
 from dynpart.prior import CodePrior, fit_prior
 from dynpart.pursuits import UNTIL_SETTLED, affordable_starts, pursue
 from dynpart.rows import Rows
 from tests.effort import examples
 from tests.engines.parity import NEAR
-from tests.strategies import make_experts, make_prior, make_rows, make_rule, problems
+from tests.strategies import (
+    make_experts,
+    make_prior,
+    make_rows,
+    make_rule,
+    make_star_prior,
+    problems,
+)
 
 REFERENCE, CPU = ReferenceEngine(), CpuEngine()
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
@@ -174,6 +182,38 @@ def test_the_law_holds_where_one_expert_decides_about_many(name, seed, n_types, 
         prior=make_prior(rng, n_experts, n_types, strict=True),
     )
     assert_law(engine_named(name), rows, experts, rule)
+
+
+@every_engine
+def test_an_improbable_type_counts_where_its_odds_are_high(name):
+    """Expert 1 beside expert 0 makes a type with a share of e^-46 likely: its odds there are e^60
+    times as high as in the other type."""
+    chances = np.array([[0.5, np.exp(-30)], [np.exp(-16), 1 - np.exp(-30)]])
+    prior = CodePrior.mixture(np.log([0.5, 0.5]), chances)
+    eta, expertise = np.empty((1, 2, 40)), np.zeros((2, 40))
+    eta[0, :, :30], eta[0, :, 30:] = [[0.99], [0.01]], [[0.12], [0.99]]
+    expertise[0, :30], expertise[1, 30:] = 5, 5
+    experts = Experts(Bernoulli(), eta, expertise)
+    rows = Rows.of(np.ones((1, 40), np.uint8), experts.family)
+    rule = make_rule(2, n_swaps=UNTIL_SETTLED, prior=prior)
+    assert as_sets(pursue(engine_named(name), rows, experts, rule)) == [{0, 1}]
+
+
+@every_engine
+@examples(EXAMPLES // 3)
+@given(seed=st.integers(0, 2**32 - 1), strength=st.sampled_from([5, 8, 12, 20, 30]))
+def test_the_law_holds_where_an_expert_decides_about_all_others(name, seed, strength):
+    """Stars: the cost of their centre ranges over hundreds of nats, and types are close."""
+    rng, n_experts = np.random.default_rng(seed), 6 if INTERPRETED else 14
+    n_features = 2 * n_experts
+    own = np.repeat(np.eye(n_experts, dtype=bool), 2, axis=1)
+    expertise = rng.normal(size=own.shape) + 8 * own
+    experts = Experts(Bernoulli(), np.where(own, 0.98, 0.02)[None], expertise)
+    active = rng.random((3, n_experts)) < rng.random((3, 1))
+    values = rng.random((3, n_features)) < 0.9 * np.repeat(active, 2, axis=1) + 0.05
+    prior = make_star_prior(rng, n_experts, int(rng.integers(2, 5)), strength)
+    rule = make_rule(n_experts, n_swaps=UNTIL_SETTLED, prior=prior)
+    assert_law(engine_named(name), Rows.of(values.astype(np.uint8), Bernoulli()), experts, rule)
 
 
 @every_engine

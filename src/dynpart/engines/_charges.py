@@ -18,6 +18,12 @@ from dynpart.prior import CodePrior, log_sum_exp
 
 Array = NDArray[np.float64]
 
+ORDINARY = 30.0
+"""Nats by which all costs of an expert may differ from the middle one, so that averages of its
+odds over types are accurate in single precision."""
+ROUNDING = 20.0
+"""Nats below which a term of a sum is no more than a rounding error of single precision."""
+
 
 @dataclass(frozen=True, eq=False)
 class Charges:
@@ -87,6 +93,23 @@ class Charges:
             change -= bond
             np.subtract.at(change, (np.arange(self.n_types)[:, None], self.parent), bond)
         return lowest, highest
+
+    def half_ranges(self) -> Array:
+        """Largest absolute logarithms of odds, and of their changes, shape (n_experts,).
+
+        Zero for an expert that can never enter.
+        """
+        reference, bond = self.reference_costs(), np.abs(self.bond)
+        finite = np.isfinite(reference)
+        lowest = self.cost_ranges()[0].min(axis=0)[:-1]
+        widest = bond.max(axis=0)
+        np.maximum.at(widest, self.parent, bond)
+        return np.where(finite, np.maximum(np.where(finite, reference, 0) - lowest, widest[:-1]), 0)
+
+    @property
+    def are_ordinary(self) -> bool:
+        """Whether single precision is enough for the odds of all experts."""
+        return self.n_types == 1 or float(self.half_ranges().max(initial=0.0)) <= ORDINARY
 
     def like(self, reference: Any) -> Charges:
         """The same charges as arrays of the type and device of `reference`."""

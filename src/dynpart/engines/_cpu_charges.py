@@ -15,23 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynpart.compiled import in_place, inlined
-from dynpart.engines._charges import Charges
+from dynpart.engines._charges import ORDINARY, ROUNDING, Charges
 from dynpart.engines._cpu_inner import average_rows, logarithms
 from dynpart.engines._cpu_tables import padded
 
 ALL_TYPES = np.int64(-1)
 """Stands for all types, if the type of a row is not fixed."""
-FAR = 45.0
-"""Nats below the most probable type at which a type is ignored, in any code with one expert less:
-to this, the range of costs is added."""
-FARTHEST = 600.0
-"""Upper bound of these nats: double precision represents exp(-600)."""
-ORDINARY = 80.0
-"""Nats within which stored odds are products in single precision, whichever experts enter."""
-LARGEST = 85.0
+LARGEST = 80.0
 """Largest absolute logarithm of stored odds."""
-NEGLIGIBLE = 1e-19
-"""Share of a type, among all types, below which it is ignored in a cost."""
+NEGLIGIBLE = 40.0
+"""Nats below the largest term at which a term of a sum in double precision is ignored."""
 NO_PLACE = np.int64(-1)
 """Stands for no place in a list."""
 
@@ -50,18 +43,25 @@ class KernelCharges(NamedTuple):
         The cost at which odds are one.
     odds : ndarray of shape (n_types * n_lanes,)
         exp(reference - cost), padded with zeros.
-    log_odds : ndarray of shape (n_wide,)
-        Logarithms of odds whose range is too wide for products in single precision.
+    wide : ndarray of shape (n_wide,)
+        Experts whose odds have too wide a range for averages in single precision.
+    place_of_wide : ndarray of shape (n_experts,)
+        The place of an expert among these, or -1.
+    log_odds : ndarray of shape (n_wide * n_types,)
+        Logarithms of the odds of these.
     start : ndarray of shape (n_experts * n_types + 1,)
         Where the neighbours of an expert in a type begin in the lists below.
     neighbour, types, place : ndarray of shape (n_neighbours,)
         Index of the neighbour, the type, and where the odds of this neighbour in this type are.
-    wide : ndarray of shape (n_neighbours,)
-        The place of this neighbour in `log_odds`, or -1.
+    log_place : ndarray of shape (n_neighbours,)
+        Where the odds of this neighbour in this type are in `log_odds`, or -1.
     bond, joined, parted : ndarray of shape (n_neighbours,)
         Nats by which the two cost less together, exp(bond) and exp(-bond).
     far : ndarray of shape (1,)
         Nats below the most probable type at which a type is ignored until the code changes.
+    least_share : ndarray of shape (n_types * n_types,)
+        Share of a type, relative to that of another one, below which no expert has odds in it that
+        count beside those in the other.
     alone : ndarray of shape (n_experts,)
         Minus the objective of each expert alone, without its likelihood.
     """
@@ -71,16 +71,19 @@ class KernelCharges(NamedTuple):
     constant: NDArray
     reference: NDArray
     odds: NDArray
+    wide: NDArray
+    place_of_wide: NDArray
     log_odds: NDArray
     start: NDArray
     neighbour: NDArray
     types: NDArray
     place: NDArray
-    wide: NDArray
+    log_place: NDArray
     bond: NDArray
     joined: NDArray
     parted: NDArray
     far: NDArray
+    least_share: NDArray
     alone: NDArray
 
 
@@ -98,7 +101,7 @@ class Account(NamedTuple):
     active : ndarray of shape (n_experts,)
     odds : ndarray of shape (n_types * n_lanes,)
         Odds of the charges, given the active neighbours.
-    log_odds : ndarray of shape (n_wide,)
+    log_odds : ndarray of shape (n_wide * n_types,)
         Logarithms of those with a wide range.
     mean : ndarray of shape (n_lanes,)
         Averages of odds over types; scratch.
@@ -106,6 +109,8 @@ class Account(NamedTuple):
         Types close to the most probable one; the first `n_near[0]` entries are valid.
     weight, share : ndarray of shape (n_types,)
         Probabilities of these given the code, up to a factor; the same without one expert.
+    shift : ndarray of shape (1,)
+        Logarithm of a further factor of `share`.
     averaged, portion : ndarray of shape (n_types,)
         Types that are not negligible in an average, and their shares; scratch.
     n_near : ndarray of shape (1,)
@@ -121,6 +126,7 @@ class Account(NamedTuple):
     near: NDArray
     weight: NDArray
     share: NDArray
+    shift: NDArray
     averaged: NDArray
     portion: NDArray
     n_near: NDArray
@@ -143,32 +149,40 @@ def kernel_charges(charges: Charges, *, background: bool) -> KernelCharges:
     alone[:n_costs], reference[:n_costs] = -charges.of_experts_alone(), charges.reference_costs()
     neighbour, types = np.concatenate([parents, children])[order], np.tile(types, 2)[order]
     bond = np.tile(bond, 2)[order]
-    middle = np.where(np.isfinite(reference), reference, 0.0)
-    lowest, highest = (nats[:, :n_experts] - middle for nats in charges.cost_ranges())
-    widest = np.where(np.isfinite(reference), np.maximum(highest, -lowest), 0.0)
-    beyond = np.where(np.isfinite(cost), cost - middle, 0.0)
-    is_wide = widest > ORDINARY
-    wide = np.full(cost.shape, NO_PLACE)
-    wide[is_wide] = np.arange(is_wide.sum())
+    beyond = np.where(np.isfinite(cost), cost, 0.0)
+    beyond[:, :n_costs] -= np.where(np.isfinite(reference[:n_costs]), reference[:n_costs], 0.0)
+    half_range = np.pad(charges.half_ranges(), (0, n_experts - n_costs))
+    wide = np.flatnonzero(half_range > ORDINARY)
+    place_of_wide = np.full(n_experts, NO_PLACE)
+    place_of_wide[wide] = np.arange(len(wide))
+    is_wide = place_of_wide[neighbour] >= 0
     odds = np.zeros((n_types, padded(n_experts)), np.float32)
     odds[:, :n_experts] = np.exp(-beyond.clip(-LARGEST, LARGEST))
-    far = min(FAR + 2 * widest.max(initial=0.0), FARTHEST)
+    # An expert that leaves and those that are averaged may both shift the weights of types.
+    most = float(half_range[half_range <= ORDINARY].max(initial=0.0))
+    far = math.inf if len(wide) else ROUNDING + 4 * most
+    averaged = np.isfinite(reference[:n_costs]) & (half_range[:n_costs] <= ORDINARY)
+    lowest, highest = (nats[:, :-1][:, averaged] for nats in charges.cost_ranges())
+    gaps = [(top - lowest).max(axis=1, initial=0.0) for top in highest]
     return KernelCharges(
         np.ascontiguousarray(cost, dtype=np.float64),
         np.ascontiguousarray(cost.T, dtype=np.float64),
         np.array(charges.constant, dtype=np.float64),  # writable, or kernels are compiled again
         reference,
         odds.ravel(),
-        -beyond[is_wide],
+        wide,
+        place_of_wide,
+        -beyond[:, wide].T.ravel(),
         np.concatenate([[0], np.cumsum(counts)]),
         neighbour,
         types,
         types * odds.shape[1] + neighbour,
-        wide[types, neighbour],
+        np.where(is_wide, place_of_wide[neighbour] * n_types + types, NO_PLACE),
         bond,
         np.exp(bond.clip(-LARGEST, LARGEST)).astype(np.float32),
         np.exp(-bond.clip(-LARGEST, LARGEST)).astype(np.float32),
         np.array([far]),
+        np.exp(-ROUNDING - np.concatenate(gaps)),
         alone,
     )
 
@@ -187,6 +201,7 @@ def new_account(charges: KernelCharges) -> Account:
         np.empty(n_types, np.int64),
         np.empty(n_types),
         np.empty(n_types),
+        np.zeros(1),
         np.empty(n_types, np.int64),
         np.empty(n_types, np.float32),
         np.zeros(1, np.int64),
@@ -222,12 +237,11 @@ def change_odds(j, sign, factor, charges, account):
     """Update odds as expert j enters (1, `joined`) or leaves (-1, `parted`)."""
     n_types = charges.constant.size
     for e in range(charges.start[_u(j * n_types)], charges.start[_u((j + 1) * n_types)]):
-        at, place = charges.wide[_u(e)], _u(charges.place[_u(e)])
+        at = charges.log_place[_u(e)]
         if at == NO_PLACE:
-            account.odds[place] *= factor[_u(e)]
+            account.odds[_u(charges.place[_u(e)])] *= factor[_u(e)]
         else:
             account.log_odds[_u(at)] += sign * charges.bond[_u(e)]
-            account.odds[place] = math.exp(min(max(account.log_odds[_u(at)], -LARGEST), LARGEST))
 
 
 @in_place
@@ -236,7 +250,7 @@ def weigh_types(charges, account):
     top = account.value[best_type(account.value)]
     n_near = 0
     for c in range(account.value.size):
-        if account.value[c] > top - charges.far[0]:
+        if account.value[c] >= top - charges.far[0]:
             account.near[n_near] = c
             account.weight[n_near] = math.exp(account.value[c] - top)
             n_near += 1
@@ -244,39 +258,89 @@ def weigh_types(charges, account):
 
 
 @in_place
-def share_without(j, account):
+def share_without(j, charges, account):
     """Set the shares of types as if expert j were inactive; returns their sum."""
+    if charges.place_of_wide[_u(j)] >= 0:
+        return share_without_wide(charges.place_of_wide[_u(j)], account)
     total = 0.0
     for q in range(account.n_near[0]):
         odds = np.float64(account.odds[_u(account.near[q] * account.mean.size + j)])
         account.share[q] = account.weight[q] / odds
         total += account.share[q]
+    account.shift[0] = 0.0
+    return total
+
+
+@inlined
+def share_without_wide(place, account):
+    """The same for an expert whose odds have a wide range; then all types are near."""
+    n_types = account.value.size
+    most = -np.inf
+    for c in range(n_types):
+        account.share[c] = account.value[c] - account.log_odds[_u(place * n_types + c)]
+        most = max(most, account.share[c])
+    total = 0.0
+    for c in range(n_types):
+        account.share[c] = math.exp(account.share[c] - most)
+        total += account.share[c]
+    account.shift[0] = most - account.value[best_type(account.value)]
     return total
 
 
 @in_place
 def mix_costs(j, charges, account):
     """Costs in rows of all types, given the active experts except j (-1 for no expert)."""
-    share, averaged, portion = account.share, account.averaged, account.portion
+    near, share, averaged, portion = account.near, account.share, account.averaged, account.portion
     total = 0.0
     if j >= 0:
-        total = share_without(j, account)
+        total = share_without(j, charges, account)
         change_odds(j, -1.0, charges.parted, charges, account)
     else:
+        account.shift[0] = 0.0
         for q in range(account.n_near[0]):
             share[q] = account.weight[q]
             total += share[q]
-    scale, n = 1.0 / total, 0
+    top = 0
     for q in range(account.n_near[0]):
-        averaged[_u(n)] = account.near[q]
+        if share[_u(q)] > share[_u(top)]:
+            top = q
+    scale, most, n = 1.0 / total, share[_u(top)], 0
+    beside = near[_u(top)] * account.value.size
+    for q in range(account.n_near[0]):
+        averaged[_u(n)] = near[q]
         portion[_u(n)] = share[q] * scale
-        n += share[q] * scale >= NEGLIGIBLE
+        n += share[q] >= most * charges.least_share[_u(beside + near[q])]
     average_rows(account.mean, portion, averaged, n, account.odds)
-    if j >= 0:
-        change_odds(j, 1.0, charges.joined, charges, account)
     logarithms(account.mean)
     for k in range(account.cost.size):
         account.cost[k] = charges.reference[k] - account.mean[k]
+    for place in range(charges.wide.size):
+        mix_wide_cost(place, j, math.log(total) + account.shift[0], charges, account)
+    if j >= 0:
+        change_odds(j, 1.0, charges.joined, charges, account)
+
+
+@in_place
+def mix_wide_cost(place, j, log_total, charges, account):
+    """Set the cost of an expert whose odds have a wide range, given the active experts except j.
+
+    Odds are those without j; `log_total` is the logarithm of the sum of the shares of types.
+    """
+    n_types, k = account.value.size, charges.wide[_u(place)]
+    top = account.value[best_type(account.value)]
+    most = -np.inf
+    for c in range(n_types):
+        log_share = account.value[c] - top
+        if j >= 0 and charges.place_of_wide[_u(j)] >= 0:
+            log_share -= account.log_odds[_u(charges.place_of_wide[_u(j)] * n_types + c)]
+        elif j >= 0:
+            log_share -= math.log(account.odds[_u(c * account.mean.size + j)])
+        account.share[c] = log_share + account.log_odds[_u(place * n_types + c)]
+        most = max(most, account.share[c])
+    total = 0.0
+    for c in range(n_types):
+        total += math.exp(account.share[c] - most)
+    account.cost[_u(k)] = charges.reference[_u(k)] - (most + math.log(total) - log_total)
 
 
 @inlined
@@ -309,7 +373,8 @@ def cost_to_stay(j, charges, account):
     """Cost of the active expert j."""
     if account.kind[0] >= 0:
         return account.cost[j]
-    return charges.reference[j] + math.log(share_without(j, account) / total_weight(account))
+    total = share_without(j, charges, account)
+    return charges.reference[j] + account.shift[0] + math.log(total / total_weight(account))
 
 
 # ---------------------------------------------------------------- both
@@ -396,7 +461,7 @@ def charged(account):
         return top
     total = 0.0
     for c in range(value.size):
-        if value[c] > top - FAR:
+        if value[c] > top - NEGLIGIBLE:
             total += math.exp(value[c] - top)
     return top + math.log(total)
 

@@ -16,8 +16,9 @@ ALL_TYPES = tl.constexpr(-1)
 """Stands for all types, if the type of a row is not fixed."""
 LARGEST = tl.constexpr(85.0)
 """Largest absolute logarithm of odds, so that single precision represents them."""
-NEGLIGIBLE = tl.constexpr(1e-19)
-"""Share of a type, among all types, below which it is ignored in a cost."""
+NEGLIGIBLE = tl.constexpr(1e-35)
+"""Share of a type, among all types, below which it is ignored in a cost: of the smallest odds of an
+expert whose range is ordinary (see `Charges`), beside the largest."""
 SLOTS_AT_ONCE = tl.constexpr(4)
 """Active experts whose charges are read at the same time."""
 TYPES_AT_ONCE = tl.constexpr(8)

@@ -167,6 +167,7 @@ class TorchEngine:
         if here.family.is_normal:  # offsets are subtracted from each part of the rows
             here = replace(here, autoregression=None)
         kernels, n_experts = self._use_kernels(here, rows), here.n_experts
+        kernels = kernels and (rule.prior is None or rule.charges.are_ordinary)
         if background is not None:
             here = here.beside(background)
         n_features = here.log2_expertise.shape[1]
