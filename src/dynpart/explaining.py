@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dynpart.arrays import row_blocks, to_numpy
 from dynpart.composition import compose_hard, owners
-from dynpart.describing import NATS, times_in_words
+from dynpart.describing import NATS, taken, times_in_words
 from dynpart.naming import opinion_in_words, percent, place_in_words, value_in_words
 from dynpart.opinions import Opinions
 
@@ -302,7 +302,7 @@ class ExplainsRows:
         Row 3: 2 of 4 experts explain its 4 variables.
         """
         n_experts = self._ready()
-        X = X.iloc[[row]] if hasattr(X, "iloc") else np.asarray(X)[[row]]
+        X = taken(X, [row])
         index = getattr(X, "index", None)
         if label is None and index is not None and index.dtype.kind not in "iu":
             label = str(index[0])
