@@ -72,7 +72,7 @@ def _facts(fitted: Any, n_bytes: int) -> dict[str, Any]:
         "baseline": _baseline(fitted),
         "selection": _selection(fitted),
         "stability": _stability(fitted),
-        "bits_a_row": None if last is None else round(-float(last.joint) / math.log(2), 2),
+        "objective": None if last is None else round(-float(last.joint) / math.log(2), 2),
         "rows_in_last_iteration": None if last is None else last.n_rows,
         "parameters": _changed(fitted),
         "bytes": n_bytes,
@@ -166,11 +166,12 @@ def _lines_of(name: str, value: Any, part: str) -> list[str]:
 
     if name == "baseline":
         return [
-            f"{value['bits_a_row']} bits a training row, {value['independent_columns']} {part} by "
-            f"{part}. {saving_in_words(value['saved'], 'training row', part)}"
+            f"{value['bits_a_row']} bits a training row under this model, "
+            f"{value['independent_columns']} {part} by {part}, the baseline. "
+            f"{saving_in_words(value['saved'], 'training row', part)}"
         ]
-    if name == "bits_a_row":
-        return [f"{value}, the mean of the last iteration of learning"]
+    if name == "objective":
+        return [f"{value} in the last iteration of learning, not to be compared with the baseline"]
     if name == "selection":
         return [value["words"]]
     if name == "stability":
