@@ -150,16 +150,20 @@ class Explanation:
         return "\n".join(self.lines())
 
     def _told(self) -> Iterator[str]:
-        several = len(self.parts) > 1
-        who = f"{len(self.parts)} of {self.n_experts} experts explain" if several else (
+        used = [part for part in self.parts if part.n_owned]
+        who = f"{len(used)} of {self.n_experts} experts explain" if len(used) > 1 else (
             "one expert explains"
         )  # fmt: skip
         gaps = self.n_variables - self.n_observed
         unseen = f", {gaps} of them not observed" if gaps else ""
         yield f"{self.row}: {who} its {self.n_variables} {self.unit}{unseen}."
-        for place, part in enumerate(self.parts, start=1):
+        for place, part in enumerate(used, start=1):
             yield ""
             yield from self._told_part(place, part)
+        idle = " and ".join(f"“{part.name}”" for part in self.parts if not part.n_owned)
+        if idle:
+            yield ""
+            yield f"Active as well, but others know better everywhere: {idle}."
         if self.expected:
             yield ""
             yield from self._told_expected()
@@ -169,9 +173,6 @@ class Explanation:
 
     def _told_part(self, place: int, part: Part) -> Iterator[str]:
         yield f"{place}. {part.name}   (expert {part.expert}, in {percent(part.active)} of rows)"
-        if not part.n_owned:
-            yield "   Others know better everywhere: it explains nothing here."
-            return
         where = f" and helps most {part.where}" if part.where else ""
         yield f"   It explains {part.n_owned} of {self.n_variables} {self.unit}{where}."
         width = max((len(cell.variable) for cell in part.cells), default=0)
