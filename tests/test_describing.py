@@ -2,6 +2,7 @@
 
 import json
 import re
+import warnings
 from itertools import pairwise
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from sklearn import config_context
 from typer.testing import CliRunner
 
-from dynpart import DynamicPartitionModel
+from dynpart import DynamicPartitionModel, load
 from dynpart.cli import app
 from dynpart.describing import (
     MANY_BITS,
@@ -21,6 +22,7 @@ from dynpart.describing import (
     times_in_words,
     types_in_words,
 )
+from dynpart.portrait import portrait
 from tests.strategies import composed_means
 
 
@@ -255,6 +257,26 @@ def test_bits_in_words():
     assert saving_in_words(-0.02, summed=1.0).endswith("it is 2 times as likely.")
     for summed in (None, 0.5):
         assert "nothing that holds" not in saving_in_words(-1.0, summed=summed)
+
+
+@pytest.mark.parametrize("n_experts", [1, 5, 12])
+def test_all_texts_have_the_same_shares_of_training_rows(n_experts, tmp_path):
+    rng = np.random.default_rng(0)
+    X = (rng.random((30, 6)) < 0.4).astype(float)
+    X[::5, 0] = np.nan
+    model = DynamicPartitionModel(n_experts, random_state=0, max_iter=5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X)
+    model.save(tmp_path / "m.dynpart")
+    shares = model.transform(X).mean(axis=0)
+    for one in (model, load(tmp_path / "m.dynpart"), portrait(tmp_path / "m.dynpart")):
+        active = {expert.expert: expert.active for expert in one.describe().experts}
+        np.testing.assert_allclose([active[k] for k in range(model.n_experts_)], shares, atol=1e-9)
+    for part in model.explain(X, 3).parts:
+        assert part.active == pytest.approx(shares[part.expert], abs=1e-9)
+    facts = json.loads(call("info", tmp_path / "m.dynpart", "--json").stdout)
+    assert facts["active_experts_a_row"] == round(shares.sum(), 2)
 
 
 def test_the_sum_over_codes_is_mentioned_if_it_saves_clearly_more():

@@ -231,7 +231,7 @@ def test_every_line_is_what_the_arrays_say(model, table, row):
         return f"{'yes' if yes else 'no'} ({percents(chance)}; usually {percents(often)})"
 
     for place, k in enumerate(sorted(active, key=lambda k: -gain[owner == k].sum()), start=1):
-        share = percents(model.activation_probabilities_[k])
+        share = percents(model.transform(table)[:, k].mean())
         at = lines.index(f"{place}. {names[k]}   (expert {k}, in {share} of rows)")
         mine = np.flatnonzero(owner == k)
         assert lines[at + 1] == f"   It explains {len(mine)} of 10 variables."

@@ -526,7 +526,7 @@ class DescribesItself:
         n_experts = self._ready()
         opinions, schema = self._opinions(), self.schema_
         names = self.expert_names_
-        share = to_numpy(self.activation_probabilities_)
+        share = observed_shares(self)
         judged = _judged_in_training(getattr(self, "baseline_", None)) if X is None else {}
         typical: list[tuple[int, ...]] = [()] * n_experts
         called: Sequence[str] = ()
@@ -651,6 +651,29 @@ class DescribesItself:
             for k in np.flatnonzero(codes[block].any(axis=0)):
                 gain[block, k] = np.where(owner == k, better, 0.0).sum(axis=1)
         return gain, usual
+
+
+def observed_shares(model: Any) -> Array:
+    """Share of the rows in which each expert is active, as counted by the model.
+
+    `activation_probabilities_` are kept off 0 and 1 by half a row, so they differ from what
+    `describe` counts in the same rows. A model that learnt from a stream has no such count: its
+    probabilities are returned.
+
+    Parameters
+    ----------
+    model : DynamicPartitionModel
+
+    Returns
+    -------
+    ndarray of shape (n_experts,)
+    """
+    kept = to_numpy(model.activation_probabilities_)
+    book = getattr(model, "_book", None)
+    if book is None:
+        return kept
+    n_rows = book.counts.sum()
+    return np.clip(((n_rows + 1) * kept - 0.5) / n_rows, 0.0, 1.0)
 
 
 def _judged_in_training(baseline: Baseline | None) -> dict[str, Any]:

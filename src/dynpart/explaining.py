@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dynpart.arrays import row_blocks, to_numpy
 from dynpart.composition import compose_hard, owners
-from dynpart.describing import NATS, taken, times_in_words
+from dynpart.describing import NATS, observed_shares, taken, times_in_words
 from dynpart.naming import opinion_in_words, percent, place_in_words, value_in_words
 from dynpart.opinions import Opinions
 
@@ -270,7 +270,6 @@ class ExplainsRows:
         transform: Any
         score_samples: Any
         schema_: Any
-        activation_probabilities_: Any
 
     def explain(
         self, X: Any, row: int = 0, *, label: str | None = None, top: int = 5
@@ -396,7 +395,7 @@ class _View:
         self.schema: Schema = model.schema_
         self.names: list[str] = model.expert_names_
         self.opinions: Opinions = model._opinions()
-        self.share = to_numpy(model.activation_probabilities_)
+        self.share = observed_shares(model)
         self.owner = [int(k) for k in owners(experts.ranks, active)[0]]
         eta, usual = compose_hard(experts.eta, np.array([self.owner])), model._usual_eta()
         self.x = family.decode(rows.values)[0]

@@ -52,8 +52,10 @@ def command(
 
 
 def _facts(fitted: Any, n_bytes: int) -> dict[str, Any]:
+    from dynpart.describing import observed_shares
     from dynpart.storage import plain
 
+    shares = observed_shares(fitted)
     schema = fitted.schema_
     last = fitted.history_[-1] if fitted.history_ else None
     facts = {
@@ -63,9 +65,9 @@ def _facts(fitted: Any, n_bytes: int) -> dict[str, Any]:
         "image_shape": schema.to_json()["image_shape"],
         "names": schema.to_json()["names"],
         "variables": _variables(schema),
-        "active_experts_a_row": round(float(fitted.activation_probabilities_.sum()), 2),
+        "active_experts_a_row": round(float(shares.sum()), 2),
         "experts": fitted.expert_names_,
-        "busiest_expert": int(fitted.activation_probabilities_.argmax()),
+        "busiest_expert": int(shares.argmax()),
         "prior": _prior(fitted),
         "types": _types(fitted),
         "n_iterations": fitted.n_iter_,
