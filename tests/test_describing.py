@@ -149,6 +149,7 @@ def test_odd_rows_gain_least(model, animals):
     better = model.score_samples(animals) - np.log(usual).sum(axis=1)
     shown = [better[animals.index.get_loc(label)] for label in told.odd]
     np.testing.assert_allclose(shown, np.sort(better)[: len(told.odd)], rtol=1e-6)
+    assert f"Rows that gain least over column by column: {', '.join(told.odd)}." in told.lines()
 
 
 def test_without_rows_it_tells_what_training_left(model, animals):

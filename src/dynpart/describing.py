@@ -164,7 +164,8 @@ class Description:
         than 1,000 rows, estimated on some of them. None if no rows were given, or if `bits` saves
         40 or more against `baseline_bits`.
     odd : tuple of str
-        Rows that the model explains worst, the worst first, by their labels.
+        Rows that save fewest bits against independent columns, the worst first, by their labels.
+        The least likely rows, which `dynpart score` ranks first, may be others.
     odd_rows : tuple of int
         The same rows by their numbers.
     types : tuple of RowTypeSummary
@@ -199,7 +200,7 @@ class Description:
         if self.baseline_bits is None or self.saved_bits is None:
             return ""
         row = "training row" if self.n_rows is None else "row"
-        part = "pixel" if self.unit == "pixel" else "column"
+        part = _part_of_row(self.unit)
         summed = None if self.summed_bits is None else self.baseline_bits - self.summed_bits
         return saving_in_words(self.saved_bits, row, part, summed)
 
@@ -258,7 +259,8 @@ class Description:
     def _judged(self) -> list[str]:
         told = [self.saving] if self.saving else []
         if self.odd:
-            told.append(f"Rows explained worst: {listed_labels(self.odd)}.")
+            part = _part_of_row(self.unit)
+            told.append(f"Rows that gain least over {part} by {part}: {listed_labels(self.odd)}.")
         return told
 
     def _repr_html_(self) -> str:
@@ -283,6 +285,11 @@ class Description:
             f"<p>{told}</p><table><thead><tr>{head}</tr></thead>"
             f"<tbody>{''.join(rows)}</tbody></table>"
         )
+
+
+def _part_of_row(unit: str) -> str:
+    """What is independent in the baseline, by the unit of a description."""
+    return "pixel" if unit == "pixel" else "column"
 
 
 def counted(number: int, noun: str) -> str:

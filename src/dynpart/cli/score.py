@@ -63,12 +63,13 @@ def command(
     """Score rows: their length in bits, their rank, and the most surprising values.
 
     The bits of a row are minus the logarithm to base 2 of its likelihood: one bit more is half as
-    likely. Rank 1 is the least likely row, with the most bits. A value is surprising if the expert
-    that explains it gives it a chance below 50%. A number is surprising if it is more than two
-    standard deviations from the expected one, or beyond all numbers of the training rows. With
-    `--columns` there is one more column for each variable: minus the logarithm of the probability
-    of the value (for numbers, of its density) under this expert, in bits. The mean over all rows,
-    and the bits saved against independent columns, are printed on standard error.
+    likely. Rank 1 is the least likely row, with the most bits; `dynpart describe` names the rows
+    that gain least over independent columns instead. A value is surprising if the expert that
+    explains it gives it a chance below 50%. A number is surprising if it is more than two standard
+    deviations from the expected one, or beyond all numbers of the training rows. With `--columns`
+    there is one more column for each variable: minus the logarithm of the probability of the value
+    (for numbers, of its density) under this expert, in bits. The mean over all rows, and the bits
+    saved against independent columns, are printed on standard error.
 
     For example:
 
