@@ -20,11 +20,13 @@ from dynpart.naming import (
     expert_of_column,
     mean_in_words,
     negated,
+    opinion_in_words,
     percent,
     place_in_words,
     short_labels,
     trait,
     traits,
+    value_in_words,
 )
 from dynpart.opinions import decisions, opinions_of
 from dynpart.schema import Schema
@@ -116,6 +118,23 @@ def test_numbers_are_high_or_low():
     np.testing.assert_allclose(opinions.strength, [[8, 0], [0, 2.88], [0, 0]])
     schema = Schema.of("real", 2, names=["age", "income"])
     assert expert_names(opinions, schema) == ["very high age", "very low income", "nothing unusual"]
+
+
+@pytest.mark.parametrize(
+    ("levels", "words", "negation"),
+    [
+        (("No", "Yes"), ("No", "Yes"), "Survived: No"),
+        (("False", "True"), ("False", "True"), "Survived: False"),
+        (None, ("no", "yes"), "Survived: no"),
+    ],
+)
+def test_levels_are_named_as_in_the_table(levels, words, negation):
+    experts = Experts(Bernoulli(), np.array([[[0.98], [0.02]]]), np.zeros((2, 1)))
+    opinions = opinions_of(experts, np.full(2, 0.5), None, None)
+    schema = Schema(("binary",), ("Survived",), levels=(levels,))
+    assert tuple(value_in_words(schema, 0, value) for value in (0, 1)) == words
+    assert opinion_in_words(opinions, schema, 0, 0).startswith(f"{words[1]} (98%;")
+    assert expert_names(opinions, schema) == ["Survived", negation]
 
 
 def test_columns_of_every_kind_speak_of_themselves():
