@@ -120,6 +120,21 @@ def test_numbers_are_high_or_low():
     assert expert_names(opinions, schema) == ["very high age", "very low income", "nothing unusual"]
 
 
+def test_an_exact_number_is_named_even_if_it_is_the_usual_one():
+    """Years: of three experts one says 2008, the mean of all rows, and nothing else."""
+    family = Gaussian(centre=np.array([2008.0, 5.0]), floor=1e-6)
+    means = np.array([[2008.0, 5.0], [2009.0, 5.0], [2008.0, 5.0], [2008.2, 5.0]])
+    variances = np.array([[1e-6, 1.0], [1e-6, 1.0], [0.6, 1.0], [0.1, 1.0]])
+    experts = Experts(family, family.from_moments(means, variances), np.zeros((4, 2)))
+    rows = np.array([[2007.0, 4.0], [2008.0, 5.0], [2009.0, 6.0]])
+    opinions = opinions_of(experts, np.full(4, 0.3), column_moments(rows), None)
+    schema = Schema.of("real", 2, names=["year", "income"])
+    names = expert_names(opinions, schema)
+    assert names == ["year 2008", "year 2009", "nothing unusual", "rather high year"]
+    assert opinions.strongest(0, 5) == [0]
+    assert opinion_in_words(opinions, schema, 0, 0) == "2008 (usually 2008)"
+
+
 @pytest.mark.parametrize(
     ("levels", "words", "negation"),
     [

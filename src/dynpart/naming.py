@@ -146,8 +146,8 @@ def trait(opinions: Opinions, schema: Schema, k: int, d: int, name: str) -> str:
     """One opinion, about the variable with this name, in as few words as possible."""
     ends_alone = name[-1:].isalnum()  # otherwise a sentence of a survey, or shortened
     name = name.removesuffix(".")
-    if not np.isnan(opinions.chance[k, d]):
-        said = value_in_words(schema, d, opinions.value[k, d])
+    if opinions.exact[k, d] or not np.isnan(opinions.chance[k, d]):
+        said = says_in_words(opinions, schema, k, d)
         if said.strip().lower() in _POSITIVE:
             return name
         if said.strip().lower() in _NEGATIVE:
