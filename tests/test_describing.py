@@ -2,6 +2,7 @@
 
 import json
 import re
+import warnings
 from itertools import pairwise
 
 import numpy as np
@@ -10,15 +11,18 @@ import pytest
 from sklearn import config_context
 from typer.testing import CliRunner
 
-from dynpart import DynamicPartitionModel
+from dynpart import DynamicPartitionModel, load
 from dynpart.cli import app
 from dynpart.describing import (
+    MANY_BITS,
     RowTypeSummary,
+    _summed_saving,
     listed_labels,
     saving_in_words,
     times_in_words,
     types_in_words,
 )
+from dynpart.portrait import portrait
 from tests.strategies import composed_means
 
 
@@ -145,6 +149,7 @@ def test_odd_rows_gain_least(model, animals):
     better = model.score_samples(animals) - np.log(usual).sum(axis=1)
     shown = [better[animals.index.get_loc(label)] for label in told.odd]
     np.testing.assert_allclose(shown, np.sort(better)[: len(told.odd)], rtol=1e-6)
+    assert f"Rows that gain least over column by column: {', '.join(told.odd)}." in told.lines()
 
 
 def test_without_rows_it_tells_what_training_left(model, animals):
@@ -255,6 +260,69 @@ def test_bits_in_words():
         assert "nothing that holds" not in saving_in_words(-1.0, summed=summed)
 
 
+@pytest.mark.parametrize("n_experts", [1, 5, 12])
+def test_all_texts_have_the_same_shares_of_training_rows(n_experts, tmp_path):
+    rng = np.random.default_rng(0)
+    X = (rng.random((30, 6)) < 0.4).astype(float)
+    X[::5, 0] = np.nan
+    model = DynamicPartitionModel(n_experts, random_state=0, max_iter=5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X)
+    model.save(tmp_path / "m.dynpart")
+    shares = model.transform(X).mean(axis=0)
+    for one in (model, load(tmp_path / "m.dynpart"), portrait(tmp_path / "m.dynpart")):
+        active = {expert.expert: expert.active for expert in one.describe().experts}
+        np.testing.assert_allclose([active[k] for k in range(model.n_experts_)], shares, atol=1e-9)
+    for part in model.explain(X, 3).parts:
+        assert part.active == pytest.approx(shares[part.expert], abs=1e-9)
+    facts = json.loads(call("info", tmp_path / "m.dynpart", "--json").stdout)
+    assert facts["active_experts_a_row"] == round(shares.sum(), 2)
+
+
+def test_the_sum_over_codes_is_mentioned_if_it_saves_clearly_more():
+    assert saving_in_words(0.12, summed=1.51) == (
+        "A row takes 0.1 bits less than column by column: 1.09 times as likely. "
+        "Over all choices of experts, it takes 1.5 bits less: 2.8 times as likely."
+    )
+    for saved, summed in ((0.2, 0.29), (20.0, 21.9), (45.0, None)):
+        assert saving_in_words(saved, summed=summed).endswith("times as likely.")
+        assert "choice" not in saving_in_words(saved, summed=summed)
+    assert saving_in_words(0.12).endswith("1.09 times as likely with one choice of experts.")
+
+
+def test_codes_of_many_rows_are_summed_on_some_of_them(model, animals):
+    rows = pd.concat([animals] * 10)
+    weights = np.arange(len(rows)) % 3.0
+    scores, columns = model.score_samples(rows), model.independent_scores(rows)
+    summed = np.average(model.log_density(rows) - columns, weights=weights) / np.log(2)
+    saved = np.average(scores - columns, weights=weights) / np.log(2)
+    found = _summed_saving(model, rows, scores, saved, weights)
+    assert saved < summed == pytest.approx(found, abs=0.02)
+    assert _summed_saving(model, rows, scores, MANY_BITS) is None
+    told = model.describe(rows)
+    assert told.summed_bits == pytest.approx(-model.log_density(rows).mean() / np.log(2), abs=0.02)
+
+
+def test_every_command_mentions_the_sum_over_codes(tmp_path):
+    """Overlapping baskets: many codes explain a row about as well."""
+    rng = np.random.default_rng(1)
+    baskets = rng.random((5, 12)) < 0.3
+    X = ((rng.random((400, 5)) < 0.3) @ baskets) & (rng.random((400, 12)) < 0.7)
+    data, out = tmp_path / "t.csv", tmp_path / "m.dynpart"
+    pd.DataFrame(X.astype(int), columns=list("abcdefghijkl")).to_csv(data, index=False)
+    more = "Over all choices of experts, "
+    fit = call("fit", data, "-k", 8, "-o", out).stderr.splitlines()
+    (worth,) = (line for line in fit if more in line)
+    saving = worth.replace("training row", "row")
+    assert call("score", out, data).stderr.strip().endswith(saving)
+    assert saving in call("describe", out, data).stdout
+    call("report", out, data, "-o", tmp_path / "page.html")
+    assert saving in (tmp_path / "page.html").read_text()
+    for one in (call("info", out), call("describe", out)):
+        assert "one choice of experts" in one.stdout or "better than the experts" in one.stdout
+
+
 @pytest.fixture(scope="module")
 def loose():
     """Columns that depend on each other by less than it costs to name a row's experts."""
@@ -320,14 +388,14 @@ def test_fit_ends_with_three_lines_for_newcomers(animals, model, tmp_path):
         "4 experts found in 120 rows of 6 variables; a row is explained by "
         f"{told.mean_active:.1f} of them."
     )
-    assert worth == saving_in_words(told.saved_bits, "training row")
+    assert worth == told.saving.replace("A row", "A training row")
     assert following.startswith(f"Next: dynpart describe {out} {data}")
     call(*following.split("   ")[0].split()[2:])
     for word in ("trial", "minimum", "at least", "penalised", "RMSE"):
         assert word not in said
     assert "nats" not in said
     valid = call("fit", data, "-k", 4, "-o", out, "--force", "--valid", data).stderr
-    assert valid.strip().splitlines()[-1] == f"{data}: {saving_in_words(told.saved_bits)}"
+    assert valid.strip().splitlines()[-1] == f"{data}: {told.saving}"
     short = ("fit", data, "-k", 4, "-o", out, "--force", "--iterations", 3)
     verbose = call(*short, "--verbose").stderr
     assert "nats" not in verbose

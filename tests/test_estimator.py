@@ -443,7 +443,8 @@ def test_a_fit_that_settles_early_fills_its_bar(capsys):
     done, total = re.findall(r"(\d+)/(\d+)", said)[-1]
     assert done == total == str(model.n_iter_)
     bits = -model.history_[-1].joint / np.log(2)
-    assert re.findall(r"(\S+) bits a row", said.replace("\n", " "))[-1] == f"{bits:.1f}"
+    assert re.findall(r"objective (\S+),", said.replace("\n", " "))[-1] == f"{bits:.1f}"
+    assert "bits a row" not in said
 
 
 def test_a_refit_at_another_width_forgets_the_shape_of_images():

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from dynpart import DynamicPartitionModel
 from dynpart.cli import app
 from dynpart.datasets import load_digits
-from dynpart.explaining import Explanation
+from dynpart.explaining import Explanation, Part
 from dynpart.naming import place_in_words
 from tests.strategies import composed_means
 
@@ -221,7 +221,7 @@ def test_every_line_is_what_the_arrays_say(model, table, row):
     own = np.where(value, composed, 1 - composed)
     gain = np.log2(own / np.where(value, usual, 1 - usual))
     lines = model.explain(table, row, top=10).lines()
-    active = np.flatnonzero(code[0]).tolist()
+    active = np.unique(owner).tolist()
     who = f"{len(active)} of 4 experts explain" if len(active) > 1 else "one expert explains"
     assert lines[0] == f"Row {row} (plot {row}): {who} its 10 variables."
 
@@ -231,7 +231,7 @@ def test_every_line_is_what_the_arrays_say(model, table, row):
         return f"{'yes' if yes else 'no'} ({percents(chance)}; usually {percents(often)})"
 
     for place, k in enumerate(sorted(active, key=lambda k: -gain[owner == k].sum()), start=1):
-        share = percents(model.activation_probabilities_[k])
+        share = percents(model.transform(table)[:, k].mean())
         at = lines.index(f"{place}. {names[k]}   (expert {k}, in {share} of rows)")
         mine = np.flatnonzero(owner == k)
         assert lines[at + 1] == f"   It explains {len(mine)} of 10 variables."
@@ -251,6 +251,17 @@ def test_every_line_is_what_the_arrays_say(model, table, row):
     cost = f"naming the experts costs {np.log2(own).sum() - joint:.1f}"
     word = "saved" if bits > 0 else "lost"
     assert lines[-2].endswith(f"({abs(bits):.1f} bits {word}; {cost}).")
+
+
+def test_active_experts_that_own_nothing_are_not_counted(model, table):
+    told = model.explain(table, 7)
+    useful = [part for part in told.parts if part.n_owned]
+    idle = [Part(k, name, 0.5, 0, "", 0.0, ()) for k, name in ((8, "warm"), (9, "no roof"))]
+    lines = replace(told, parts=(idle[0], *useful, idle[1])).lines()
+    assert lines[0] == replace(told, parts=tuple(useful)).lines()[0]
+    numbered = [line.split(" ")[0] for line in lines if line[:1].isdigit()]
+    assert numbered == [f"{place}." for place in range(1, len(useful) + 1)]
+    assert lines.count("Active as well, but others know better everywhere: “warm” and “no roof”.")
 
 
 @pytest.mark.parametrize("row", [0, 5, 99])

@@ -20,11 +20,13 @@ from dynpart.naming import (
     expert_of_column,
     mean_in_words,
     negated,
+    opinion_in_words,
     percent,
     place_in_words,
     short_labels,
     trait,
     traits,
+    value_in_words,
 )
 from dynpart.opinions import decisions, opinions_of
 from dynpart.schema import Schema
@@ -116,6 +118,38 @@ def test_numbers_are_high_or_low():
     np.testing.assert_allclose(opinions.strength, [[8, 0], [0, 2.88], [0, 0]])
     schema = Schema.of("real", 2, names=["age", "income"])
     assert expert_names(opinions, schema) == ["very high age", "very low income", "nothing unusual"]
+
+
+def test_an_exact_number_is_named_even_if_it_is_the_usual_one():
+    """Years: of three experts one says 2008, the mean of all rows, and nothing else."""
+    family = Gaussian(centre=np.array([2008.0, 5.0]), floor=1e-6)
+    means = np.array([[2008.0, 5.0], [2009.0, 5.0], [2008.0, 5.0], [2008.2, 5.0]])
+    variances = np.array([[1e-6, 1.0], [1e-6, 1.0], [0.6, 1.0], [0.1, 1.0]])
+    experts = Experts(family, family.from_moments(means, variances), np.zeros((4, 2)))
+    rows = np.array([[2007.0, 4.0], [2008.0, 5.0], [2009.0, 6.0]])
+    opinions = opinions_of(experts, np.full(4, 0.3), column_moments(rows), None)
+    schema = Schema.of("real", 2, names=["year", "income"])
+    names = expert_names(opinions, schema)
+    assert names == ["year 2008", "year 2009", "nothing unusual", "rather high year"]
+    assert opinions.strongest(0, 5) == [0]
+    assert opinion_in_words(opinions, schema, 0, 0) == "2008 (usually 2008)"
+
+
+@pytest.mark.parametrize(
+    ("levels", "words", "negation"),
+    [
+        (("No", "Yes"), ("No", "Yes"), "Survived: No"),
+        (("False", "True"), ("False", "True"), "Survived: False"),
+        (None, ("no", "yes"), "Survived: no"),
+    ],
+)
+def test_levels_are_named_as_in_the_table(levels, words, negation):
+    experts = Experts(Bernoulli(), np.array([[[0.98], [0.02]]]), np.zeros((2, 1)))
+    opinions = opinions_of(experts, np.full(2, 0.5), None, None)
+    schema = Schema(("binary",), ("Survived",), levels=(levels,))
+    assert tuple(value_in_words(schema, 0, value) for value in (0, 1)) == words
+    assert opinion_in_words(opinions, schema, 0, 0).startswith(f"{words[1]} (98%;")
+    assert expert_names(opinions, schema) == ["Survived", negation]
 
 
 def test_columns_of_every_kind_speak_of_themselves():

@@ -123,6 +123,7 @@ def run_demo(out: str | os.PathLike[str], *, seed: int = 0) -> list[DemoRow]:
 def _zoo(console: Console, folder: Path, seed: int) -> None:
     """The zoo as text and as a page: names of experts, an explanation of the platypus."""
     from dynpart import plotting
+    from dynpart.describing import observed_shares
     from dynpart.explorer import write_report
 
     zoo = load_zoo()
@@ -131,7 +132,7 @@ def _zoo(console: Console, folder: Path, seed: int) -> None:
     write_zoo(data)
     model = DynamicPartitionModel(ZOO_EXPERTS, columns=zoo.kinds, random_state=seed)
     model.fit(zoo.table()).save(model_file)
-    for name, share in zip(model.expert_names_, model.activation_probabilities_, strict=True):
+    for name, share in zip(model.expert_names_, observed_shares(model), strict=True):
         console.print(f"    {name}: {share:.0%} of the animals", highlight=False, markup=False)
     platypus = model.explain(zoo.table(), zoo.row_names.index("platypus"), label="platypus")
     console.print("", *platypus.lines(), sep="\n", highlight=False, markup=False)

@@ -26,6 +26,12 @@ NATS = math.log(2)
 """Nats in a bit."""
 LEAST_BITS = 0.05
 """Bits per row that are printed as 0.0."""
+LEAST_MORE, LEAST_MORE_SHARE = 0.1, 0.1
+"""The sum over all codes is mentioned if it saves this many bits more, and this share more."""
+MANY_BITS = 40.0
+"""From this many saved bits on, the sum over all codes is not computed: more says nothing new."""
+SUMMED_ROWS = 1000
+"""Maximum number of rows for which codes are summed; their gain stands for that of all rows."""
 SELDOM = 0.5
 """If an expert decides a variable in a smaller share of its rows, the share is printed."""
 MOST_TYPES = 10
@@ -154,10 +160,12 @@ class Description:
     baseline_bits : float or None
         The same under independent columns.
     summed_bits : float or None
-        Bits per row of the sum over all codes, `log_density`, which names no experts. Only if
-        rows were given and `bits` saves less than 0.05 against `baseline_bits`; otherwise None.
+        Bits per row of the sum over all codes, `log_density`, which names no experts; with more
+        than 1,000 rows, estimated on some of them. None if no rows were given, or if `bits` saves
+        40 or more against `baseline_bits`.
     odd : tuple of str
-        Rows that the model explains worst, the worst first, by their labels.
+        Rows that save fewest bits against independent columns, the worst first, by their labels.
+        The least likely rows, which `dynpart score` ranks first, may be others.
     odd_rows : tuple of int
         The same rows by their numbers.
     types : tuple of RowTypeSummary
@@ -192,7 +200,7 @@ class Description:
         if self.baseline_bits is None or self.saved_bits is None:
             return ""
         row = "training row" if self.n_rows is None else "row"
-        part = "pixel" if self.unit == "pixel" else "column"
+        part = _part_of_row(self.unit)
         summed = None if self.summed_bits is None else self.baseline_bits - self.summed_bits
         return saving_in_words(self.saved_bits, row, part, summed)
 
@@ -251,7 +259,8 @@ class Description:
     def _judged(self) -> list[str]:
         told = [self.saving] if self.saving else []
         if self.odd:
-            told.append(f"Rows explained worst: {listed_labels(self.odd)}.")
+            part = _part_of_row(self.unit)
+            told.append(f"Rows that gain least over {part} by {part}: {listed_labels(self.odd)}.")
         return told
 
     def _repr_html_(self) -> str:
@@ -276,6 +285,11 @@ class Description:
             f"<p>{told}</p><table><thead><tr>{head}</tr></thead>"
             f"<tbody>{''.join(rows)}</tbody></table>"
         )
+
+
+def _part_of_row(unit: str) -> str:
+    """What is independent in the baseline, by the unit of a description."""
+    return "pixel" if unit == "pixel" else "column"
 
 
 def counted(number: int, noun: str) -> str:
@@ -330,8 +344,8 @@ def saving_in_words(
     row, part : str
         What is described, and its parts.
     summed : float, default=None
-        Bits saved by the sum over all codes, which names no expert; used if `saved` is below 0.05.
-        None if it is not known.
+        Bits saved by the sum over all codes, which names no expert; mentioned if it saves clearly
+        more than `saved`. None if it is not known.
     """
     if abs(saved) < LEAST_BITS:
         same = f"A {row} takes as many bits as {part} by {part}"
@@ -339,9 +353,15 @@ def saving_in_words(
             return f"{same}: its experts save next to nothing."
         return f"{same}; over all choices of experts, it is {times_in_words(summed)} as likely."
     if saved > 0:
+        less = f"A {row} takes {saved:.1f} bits less than {part} by {part}"
+        likely = f"{less}: {times_in_words(saved)} as likely"
+        if summed is None:
+            return likely + (" with one choice of experts." if saved < MANY_BITS else ".")
+        if summed - saved < max(LEAST_MORE, LEAST_MORE_SHARE * saved):
+            return f"{likely}."
         return (
-            f"A {row} takes {saved:.1f} bits less than {part} by {part}: "
-            f"{times_in_words(saved)} as likely."
+            f"{likely}. Over all choices of experts, it takes {summed:.1f} bits less: "
+            f"{times_in_words(summed)} as likely."
         )
     alone, bits = f"{part.capitalize()}s on their own describe a {row}", f"by {-saved:.1f} bits"
     if summed is not None and summed <= 0:
@@ -365,7 +385,7 @@ def worth_in_words(
     row: str = "row",
     part: str = "column",
 ) -> str:
-    """A sentence on the bits that a model saves on rows, with all codes if one is not enough.
+    """A sentence on the bits that a model saves on rows: with one code, and with all codes.
 
     Parameters
     ----------
@@ -377,11 +397,33 @@ def worth_in_words(
     row, part : str
     """
     saved = float(np.average(scores - independent, weights=weights)) / NATS
-    summed = None
-    if saved < LEAST_BITS:
-        density = to_numpy(model.log_density(X))
-        summed = float(np.average(density - independent, weights=weights)) / NATS
+    summed = _summed_saving(model, X, scores, saved, weights)
     return saving_in_words(saved, row, part, summed)
+
+
+def _summed_saving(
+    model: Any, X: Any, scores: Array, saved: float, weights: Array | None = None
+) -> float | None:
+    """Bits per row that the sum over all codes saves, if one code per row saves `saved` bits.
+
+    None if that is so much that the sum does not matter.
+    """
+    if saved >= MANY_BITS:
+        return None
+    chosen = np.arange(len(scores)) if weights is None else np.flatnonzero(weights)
+    if len(chosen) > SUMMED_ROWS:
+        chosen = chosen[np.arange(SUMMED_ROWS) * len(chosen) // SUMMED_ROWS]
+    some = X if len(chosen) == len(scores) else taken(X, chosen)
+    more = to_numpy(model.log_density(some)) - scores[chosen]
+    of_rows = None if weights is None else weights[chosen]
+    return saved + float(np.average(more, weights=of_rows)) / NATS
+
+
+def taken(X: Any, rows: Any) -> Any:
+    """These rows of a data frame or array, or of a list as an array."""
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]
+    return X[rows] if hasattr(X, "shape") else np.asarray(X)[rows]
 
 
 def times_in_words(bits: float) -> str:
@@ -491,7 +533,7 @@ class DescribesItself:
         n_experts = self._ready()
         opinions, schema = self._opinions(), self.schema_
         names = self.expert_names_
-        share = to_numpy(self.activation_probabilities_)
+        share = observed_shares(self)
         judged = _judged_in_training(getattr(self, "baseline_", None)) if X is None else {}
         typical: list[tuple[int, ...]] = [()] * n_experts
         called: Sequence[str] = ()
@@ -583,20 +625,18 @@ class DescribesItself:
         if not self._is_counted():
             return typical, {"n_rows": len(codes)}
         scores = to_numpy(self.score_samples(X))
-        bits, baseline = -scores.mean() / NATS, -usual.mean() / NATS
+        bits, baseline = float(-scores.mean()) / NATS, float(-usual.mean()) / NATS
+        summed = _summed_saving(self, X, scores, baseline - bits)
         worst = np.argsort(scores - usual, kind="stable")[: min(3, len(scores) // 10)]
         judged = {
             "n_rows": len(codes),
-            "bits": float(bits),
-            "baseline_bits": float(baseline),
-            "summed_bits": self._summed_bits(X) if baseline - bits < LEAST_BITS else None,
+            "bits": bits,
+            "baseline_bits": baseline,
+            "summed_bits": None if summed is None else baseline - summed,
             "odd": tuple(labels[n] for n in worst),
             "odd_rows": tuple(int(n) for n in worst),
         }
         return typical, judged
-
-    def _summed_bits(self, X: Any) -> float:
-        return -float(to_numpy(self.log_density(X)).mean()) / NATS
 
     def _gains(self, X: Any, codes: NDArray[np.bool_]) -> tuple[Array, Array]:
         """Gain of each expert on the variables it owns, (n_rows, n_experts), over the usual
@@ -618,6 +658,29 @@ class DescribesItself:
             for k in np.flatnonzero(codes[block].any(axis=0)):
                 gain[block, k] = np.where(owner == k, better, 0.0).sum(axis=1)
         return gain, usual
+
+
+def observed_shares(model: Any) -> Array:
+    """Share of the rows in which each expert is active, as counted by the model.
+
+    `activation_probabilities_` are kept off 0 and 1 by half a row, so they differ from what
+    `describe` counts in the same rows. A model that learnt from a stream has no such count: its
+    probabilities are returned.
+
+    Parameters
+    ----------
+    model : DynamicPartitionModel
+
+    Returns
+    -------
+    ndarray of shape (n_experts,)
+    """
+    kept = to_numpy(model.activation_probabilities_)
+    book = getattr(model, "_book", None)
+    if book is None:
+        return kept
+    n_rows = book.counts.sum()
+    return np.clip(((n_rows + 1) * kept - 0.5) / n_rows, 0.0, 1.0)
 
 
 def _judged_in_training(baseline: Baseline | None) -> dict[str, Any]:

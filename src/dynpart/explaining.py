@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dynpart.arrays import row_blocks, to_numpy
 from dynpart.composition import compose_hard, owners
-from dynpart.describing import NATS, times_in_words
+from dynpart.describing import NATS, observed_shares, taken, times_in_words
 from dynpart.naming import opinion_in_words, percent, place_in_words, value_in_words
 from dynpart.opinions import Opinions
 
@@ -150,16 +150,20 @@ class Explanation:
         return "\n".join(self.lines())
 
     def _told(self) -> Iterator[str]:
-        several = len(self.parts) > 1
-        who = f"{len(self.parts)} of {self.n_experts} experts explain" if several else (
+        used = [part for part in self.parts if part.n_owned]
+        who = f"{len(used)} of {self.n_experts} experts explain" if len(used) > 1 else (
             "one expert explains"
         )  # fmt: skip
         gaps = self.n_variables - self.n_observed
         unseen = f", {gaps} of them not observed" if gaps else ""
         yield f"{self.row}: {who} its {self.n_variables} {self.unit}{unseen}."
-        for place, part in enumerate(self.parts, start=1):
+        for place, part in enumerate(used, start=1):
             yield ""
             yield from self._told_part(place, part)
+        idle = " and ".join(f"“{part.name}”" for part in self.parts if not part.n_owned)
+        if idle:
+            yield ""
+            yield f"Active as well, but others know better everywhere: {idle}."
         if self.expected:
             yield ""
             yield from self._told_expected()
@@ -169,9 +173,6 @@ class Explanation:
 
     def _told_part(self, place: int, part: Part) -> Iterator[str]:
         yield f"{place}. {part.name}   (expert {part.expert}, in {percent(part.active)} of rows)"
-        if not part.n_owned:
-            yield "   Others know better everywhere: it explains nothing here."
-            return
         where = f" and helps most {part.where}" if part.where else ""
         yield f"   It explains {part.n_owned} of {self.n_variables} {self.unit}{where}."
         width = max((len(cell.variable) for cell in part.cells), default=0)
@@ -269,7 +270,6 @@ class ExplainsRows:
         transform: Any
         score_samples: Any
         schema_: Any
-        activation_probabilities_: Any
 
     def explain(
         self, X: Any, row: int = 0, *, label: str | None = None, top: int = 5
@@ -302,7 +302,7 @@ class ExplainsRows:
         Row 3: 2 of 4 experts explain its 4 variables.
         """
         n_experts = self._ready()
-        X = X.iloc[[row]] if hasattr(X, "iloc") else np.asarray(X)[[row]]
+        X = taken(X, [row])
         index = getattr(X, "index", None)
         if label is None and index is not None and index.dtype.kind not in "iu":
             label = str(index[0])
@@ -395,7 +395,7 @@ class _View:
         self.schema: Schema = model.schema_
         self.names: list[str] = model.expert_names_
         self.opinions: Opinions = model._opinions()
-        self.share = to_numpy(model.activation_probabilities_)
+        self.share = observed_shares(model)
         self.owner = [int(k) for k in owners(experts.ranks, active)[0]]
         eta, usual = compose_hard(experts.eta, np.array([self.owner])), model._usual_eta()
         self.x = family.decode(rows.values)[0]

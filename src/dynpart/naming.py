@@ -34,7 +34,8 @@ LONGEST_WORDS = 28
 MOST_EXACT = 1e15
 """Decimal digits of larger means are rounding errors."""
 UNREMARKABLE = "nothing unusual"
-_BOOLEANS = ({"no", "yes"}, {"false", "true"})
+_POSITIVE, _NEGATIVE = ("yes", "true"), ("no", "false")
+"""Levels that a name tells by the variable alone, and by its negation; in any case."""
 
 _PARTS = {
     "all": (0.0, 1.0),
@@ -145,10 +146,12 @@ def trait(opinions: Opinions, schema: Schema, k: int, d: int, name: str) -> str:
     """One opinion, about the variable with this name, in as few words as possible."""
     ends_alone = name[-1:].isalnum()  # otherwise a sentence of a survey, or shortened
     name = name.removesuffix(".")
-    if not np.isnan(opinions.chance[k, d]):
-        said = value_in_words(schema, d, opinions.value[k, d])
-        if said in ("yes", "no"):
-            return name if said == "yes" else negated(name)
+    if opinions.exact[k, d] or not np.isnan(opinions.chance[k, d]):
+        said = says_in_words(opinions, schema, k, d)
+        if said.strip().lower() in _POSITIVE:
+            return name
+        if said.strip().lower() in _NEGATIVE:
+            return negated(name, said)
         return f"{name} {_cut(said)}" if ends_alone else f"{name}: {_cut(said)}"
     distance = (opinions.value[k, d] - opinions.usual[k, d]) / (opinions.spread[d] or 1.0)
     words = ("high", "low") if schema.kinds[d] != "count" else ("many", "few")
@@ -213,13 +216,12 @@ def _cut(text: str) -> str:
 
 
 def value_in_words(schema: Schema, d: int, value: float) -> str:
-    """A value of variable d in words: "yes", "third", "3.2"."""
+    """A value of variable d in words: "third", "3.2", and "yes" for 1 of binary numbers.
+
+    Levels are as in the table: "Yes", "False".
+    """
     if schema.kinds[d] == "binary":
-        level = 1 if value > 0.5 else 0
-        names = schema.levels_of(d)
-        if names is None or {name.strip().lower() for name in names} in _BOOLEANS:
-            return ("no", "yes")[level]
-        return names[level]
+        return (schema.levels_of(d) or ("no", "yes"))[1 if value > 0.5 else 0]
     return schema.value_text(d, value)
 
 
@@ -279,9 +281,9 @@ def percent(share: float) -> str:
     return "over 99.9%" if share > 0.999 else f"{share:.1%}"
 
 
-def negated(name: str) -> str:
+def negated(name: str, word: str = "no") -> str:
     """The negation of any word: "eggs: no"."""
-    return f"{name}: no"
+    return f"{name}: {word}"
 
 
 # ------------------------------------------------------------------ places in images

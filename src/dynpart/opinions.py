@@ -24,6 +24,13 @@ MOST_CODES_LOOKED_AT = 1000
 LEAST_CHANCE = 1e-12
 RARELY = 0.1
 """Share of rows, relative to an expert's most owned variable, below which variables are ignored."""
+EXACT = 0.02
+"""An expert is exact if its standard deviation is at most this share of the usual one.
+
+Its numbers are then all printed alike.
+"""
+EXACT_STRENGTH = 0.1
+"""Minimum strength of an exact opinion, in nats; its mean may be the usual one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +51,10 @@ class Opinions:
     strength : ndarray
         Distance between the opinion and the usual one, in nats; at least 0. For levels, the
         divergence of the two probabilities (0 if the level is less likely than usual). For numbers,
-        half the squared distance of the means in standard deviations.
+        half the squared distance of the means in standard deviations, and at least 0.1 for exact
+        opinions.
+    exact : ndarray, bool
+        Whether the expert says one number where the column usually varies.
     decides : ndarray
         Share of the rows with this expert in which it owns the variable.
     """
@@ -54,6 +64,7 @@ class Opinions:
     usual: Array
     spread: Array
     strength: Array
+    exact: NDArray[np.bool_]
     decides: Array
 
     @property
@@ -114,7 +125,8 @@ def opinions_of(
     value, chance, usual = family.mean(eta), np.full(eta.shape[1:], np.nan), family.mean(usual_eta)
     usual = np.broadcast_to(usual, value.shape).copy()
     spread = np.sqrt(family.variance(usual_eta))[0]
-    strength = _distance(value, usual, spread)
+    exact = (np.sqrt(family.variance(eta)) <= EXACT * spread) & (spread > 0)
+    strength = np.maximum(_distance(value, usual, spread), np.where(exact, EXACT_STRENGTH, 0.0))
     levelled = np.array(family.levels_of_columns(value.shape[1])) > 0
     if levelled.any():
         own, common = level_chances(family, eta), level_chances(family, usual_eta)
@@ -125,8 +137,9 @@ def opinions_of(
         more = np.where(own > common, divergence(own, common), 0.0)
         value, chance = np.where(levelled, likeliest, value), np.where(levelled, own, chance)
         usual, strength = np.where(levelled, common, usual), np.where(levelled, more, strength)
-        spread = np.where(levelled, np.nan, spread)
-    return Opinions(value, chance, usual, spread, strength, decisions(experts, probabilities, book))
+        spread, exact = np.where(levelled, np.nan, spread), exact & ~levelled
+    decides = decisions(experts, probabilities, book)
+    return Opinions(value, chance, usual, spread, strength, exact, decides)
 
 
 def usual_parameters(

@@ -62,7 +62,8 @@ def _bar(label: str, total: int) -> Iterator[Callable[[int, str], None]]:
 
 
 def _short(record: IterationRecord) -> str:
-    return f"{_bits(record.joint):.1f} bits a row, {record.mean_active:.1f} active"
+    """The objective is not called bits: those of the results have another prior and variances."""
+    return f"objective {_bits(record.joint):.1f}, {record.mean_active:.1f} active"
 
 
 def _bits(nats: float) -> float:
@@ -75,7 +76,7 @@ def describe(record: IterationRecord) -> str:
     step = record.step
     shrinkage = f"; shrinkage of {record.shrinkage:g}" if record.shrinkage else ""
     return (
-        f"iteration {record.iteration + 1:3d}: {_bits(record.joint):.3f} bits a row, "
+        f"iteration {record.iteration + 1:3d}: objective {_bits(record.joint):.3f}, "
         f"{_bits(record.penalised):.3f} without codes, penalised; {record.mean_active:.2f} active "
         f"(at least {step.min_active} active, {'smoothed' if step.smoothed else 'hard'}, "
         f"{record.n_rows} rows, bound 2^{step.log2_bound:.1f}); "

@@ -355,6 +355,23 @@ def test_score_tells_what_the_model_saves(penguins, tmp_path):
     assert said[-1].startswith(summary)
 
 
+def test_score_and_explain_round_what_they_expect_alike(tmp_path):
+    """Two narrow groups, far apart: the owner's own spread has other digits than the column's."""
+    rng = np.random.default_rng(0)
+    kind = np.arange(80) % 2
+    size = np.where(kind, 1_205_431.0, 3_812_345.0) + rng.normal(0, 900, 80)
+    size[7] = 2_100_000
+    data, model = tmp_path / "t.csv", tmp_path / "m.dynpart"
+    cells = [f"{'ab'[k]},{s:.0f}" for k, s in zip(kind, size, strict=True)]
+    data.write_text("\n".join(["kind,size", *cells]) + "\n")
+    run("fit", data, "-k", 2, "-o", model, "--no-labels")
+    scored = rows_of(run("score", model, data, "--no-labels").stdout)
+    (found,) = re.findall(r"size = 2100000 \(expected (\d+)\)", " ".join(scored[8]))
+    explained = run("explain", model, data, "--no-labels", "--row", 7).stdout
+    (told,) = re.findall(r"size .*expected (\d+) \(usually", explained)
+    assert found == told
+
+
 # ------------------------------------------------------------------ another column in a report
 
 

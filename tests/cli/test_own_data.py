@@ -122,8 +122,11 @@ def test_info_for_people_and_programs(folder):
     assert facts["n_experts"] == 6
     assert facts["names"][0] == "owl"
     joint = load(folder / "sites.dynpart").history_[-1].joint
-    assert facts["bits_a_row"] == round(-joint / np.log(2), 2)
-    assert f"{facts['bits_a_row']}, the mean of the last iteration of learning" in words
+    assert facts["objective"] == round(-joint / np.log(2), 2)
+    assert f"{facts['objective']} in the last iteration of learning, not to be compared" in words
+    bits = facts["baseline"]["bits_a_row"]
+    assert f"{bits} bits a training row under this model, " in words
+    assert words.count(" bits a ") == 1
     assert "column by column" in words
     lines = [line.strip() for line in words.splitlines()]
     first = next(n for n, line in enumerate(lines) if line.startswith("experts "))

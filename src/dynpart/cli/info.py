@@ -52,8 +52,10 @@ def command(
 
 
 def _facts(fitted: Any, n_bytes: int) -> dict[str, Any]:
+    from dynpart.describing import observed_shares
     from dynpart.storage import plain
 
+    shares = observed_shares(fitted)
     schema = fitted.schema_
     last = fitted.history_[-1] if fitted.history_ else None
     facts = {
@@ -63,16 +65,16 @@ def _facts(fitted: Any, n_bytes: int) -> dict[str, Any]:
         "image_shape": schema.to_json()["image_shape"],
         "names": schema.to_json()["names"],
         "variables": _variables(schema),
-        "active_experts_a_row": round(float(fitted.activation_probabilities_.sum()), 2),
+        "active_experts_a_row": round(float(shares.sum()), 2),
         "experts": fitted.expert_names_,
-        "busiest_expert": int(fitted.activation_probabilities_.argmax()),
+        "busiest_expert": int(shares.argmax()),
         "prior": _prior(fitted),
         "types": _types(fitted),
         "n_iterations": fitted.n_iter_,
         "baseline": _baseline(fitted),
         "selection": _selection(fitted),
         "stability": _stability(fitted),
-        "bits_a_row": None if last is None else round(-float(last.joint) / math.log(2), 2),
+        "objective": None if last is None else round(-float(last.joint) / math.log(2), 2),
         "rows_in_last_iteration": None if last is None else last.n_rows,
         "parameters": _changed(fitted),
         "bytes": n_bytes,
@@ -166,11 +168,12 @@ def _lines_of(name: str, value: Any, part: str) -> list[str]:
 
     if name == "baseline":
         return [
-            f"{value['bits_a_row']} bits a training row, {value['independent_columns']} {part} by "
-            f"{part}. {saving_in_words(value['saved'], 'training row', part)}"
+            f"{value['bits_a_row']} bits a training row under this model, "
+            f"{value['independent_columns']} {part} by {part}, the baseline. "
+            f"{saving_in_words(value['saved'], 'training row', part)}"
         ]
-    if name == "bits_a_row":
-        return [f"{value}, the mean of the last iteration of learning"]
+    if name == "objective":
+        return [f"{value} in the last iteration of learning, not to be compared with the baseline"]
     if name == "selection":
         return [value["words"]]
     if name == "stability":

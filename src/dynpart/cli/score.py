@@ -63,12 +63,13 @@ def command(
     """Score rows: their length in bits, their rank, and the most surprising values.
 
     The bits of a row are minus the logarithm to base 2 of its likelihood: one bit more is half as
-    likely. Rank 1 is the least likely row, with the most bits. A value is surprising if the expert
-    that explains it gives it a chance below 50%. A number is surprising if it is more than two
-    standard deviations from the expected one, or beyond all numbers of the training rows. With
-    `--columns` there is one more column for each variable: minus the logarithm of the probability
-    of the value (for numbers, of its density) under this expert, in bits. The mean over all rows,
-    and the bits saved against independent columns, are printed on standard error.
+    likely. Rank 1 is the least likely row, with the most bits; `dynpart describe` names the rows
+    that gain least over independent columns instead. A value is surprising if the expert that
+    explains it gives it a chance below 50%. A number is surprising if it is more than two standard
+    deviations from the expected one, or beyond all numbers of the training rows. With `--columns`
+    there is one more column for each variable: minus the logarithm of the probability of the value
+    (for numbers, of its density) under this expert, in bits. The mean over all rows, and the bits
+    saved against independent columns, are printed on standard error.
 
     For example:
 
@@ -81,6 +82,7 @@ def command(
     from dynpart.cli._shared import nameless, open_model, read_rows_for, say
     from dynpart.describing import worth_in_words
     from dynpart.explaining import expected_numbers
+    from dynpart.opinions import array_opinions
     from dynpart.tables import check_output, write_table
 
     check_output(output, overwrite=force)
@@ -96,7 +98,8 @@ def command(
     rank[order] = np.arange(1, len(scores) + 1)
     shown = np.arange(len(scores)) if top is None else order[:top]
     mean, spread = expected_numbers(plain, table.values[shown])
-    reasons = _reasons(rows[shown], surprise[shown], mean, spread, schema)
+    usual = array_opinions(plain).spread
+    reasons = _reasons(rows[shown], surprise[shown], mean, spread, usual, schema)
     words = tuple(dict.fromkeys(reason for reason in reasons if reason))
     why = [float(words.index(reason)) if reason else np.nan for reason in reasons]
     values = np.column_stack([shown, np.round(-scores[shown] / NATS, 4), rank[shown], why])
@@ -133,12 +136,14 @@ def _reasons(
     surprise: NDArray[Any],
     mean: NDArray[Any],
     spread: NDArray[Any],
+    usual_spread: NDArray[Any],
     schema: Schema,
 ) -> list[str]:
     """The most surprising values of each row: unlikely levels, and numbers far from the expected.
 
     The surprise of a level is in nats. That of a number depends on its unit, so it is measured from
-    the likeliest number. Numbers outside the range of the training rows come first.
+    the likeliest number. Numbers outside the range of the training rows come first. Means
+    are rounded by the usual spread of the column, as in all other texts.
     """
     import numpy as np
 
@@ -161,7 +166,7 @@ def _reasons(
             return f"{schema.value_text(d, low[d])} or more in training"
         if rows[i, d] > high[d]:
             return f"{schema.value_text(d, high[d])} or less in training"
-        return f"expected {mean_in_words(mean[i, d], spread[i, d])}"
+        return f"expected {mean_in_words(mean[i, d], float(usual_spread[d]))}"
 
     found = []
     for i, row in enumerate(rows):

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynpart.composition import expertise_ranks
+from dynpart.describing import taken
 from dynpart.explorer._arrays import packed_array, scaled_array
 from dynpart.explorer._tables import CARD_OPINIONS, by_column, table_content
 from dynpart.stability import LEGEND
@@ -74,7 +75,7 @@ def pack(
     gappy = rows.dtype.kind == "f" and bool(np.isnan(rows.min()))
     size = _row_bytes(rows.shape[1], binary=binary, exact=exact, gappy=gappy)
     chosen = _chosen(len(rows), n_samples, size, _telling(told))
-    shown = _take(X, chosen)
+    shown = taken(X, chosen)
     story = model.pursue(shown)
     gaps = np.isnan(rows[chosen]) if gappy else np.zeros((len(chosen), rows.shape[1]), dtype=bool)
     low, high = _range(model, rows[chosen][~gaps])
@@ -200,16 +201,6 @@ def _chosen(
     named = np.array(telling[: most // 2] if most < n_rows else (), dtype=np.intp)
     even = np.linspace(0, n_rows - 1, most - len(named)).round().astype(np.intp)
     return np.unique(np.concatenate([named, even]))
-
-
-def _take(X: Any, rows: NDArray[np.intp]) -> Any:
-    return (
-        X.iloc[rows] if hasattr(X, "iloc") else X[rows] if hasattr(X, "shape") else _rows(X, rows)
-    )
-
-
-def _rows(X: Any, rows: NDArray[np.intp]) -> NDArray[Any]:
-    return np.asarray(X)[rows]
 
 
 def _range(model: LearningModel, observed: NDArray[Any]) -> tuple[float, float]:

@@ -13,7 +13,7 @@ function buildOverview() {
   );
   if (raw.types.length > 1) buildTypes();
   if (raw.odd.length) {
-    box.append(el("p", { class: "odd" }, "Explained worst: ", ...raw.odd.map((label, i) => rowLink(label, raw.oddRows[i]))));
+    box.append(el("p", { class: "odd" }, "Gain least over column by column: ", ...raw.odd.map((label, i) => rowLink(label, raw.oddRows[i]))));
   }
 }
 
