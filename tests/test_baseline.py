@@ -68,6 +68,43 @@ def test_it_follows_a_recount_and_is_kept_in_files(tmp_path):
     assert not hasattr(model.set_params(max_active=None).partial_fit(X), "baseline_")
 
 
+def integers(n_rows=200):
+    """Independent whole numbers, as real columns."""
+    return np.random.default_rng(1).integers(0, 3, (n_rows, 4)).astype(float)
+
+
+def test_values_that_columns_repeat_are_told_apart_from_what_columns_share():
+    X = integers()
+    model = DynamicPartitionModel(6, max_iter=10, random_state=0, columns="real").fit(X)
+    found = model.baseline_
+    assert found.nats - found.columns > 3, "narrow experts save bits on independent columns"
+    assert found.repeats > found.nats - found.columns
+    told = f"Columns on their own would save {found.repeats / np.log(2):.1f} bits"
+    assert told in model.describe().saving
+    assert told in model.describe(X).saving
+
+
+def test_values_of_normal_columns_do_not_repeat():
+    model = DynamicPartitionModel(3, max_iter=10, random_state=0).fit(tables()["numbers"])
+    assert abs(model.baseline_.repeats) < 1
+    one = DynamicPartitionModel(1, max_iter=5, random_state=0, columns="real").fit(integers())
+    assert one.baseline_.repeats == pytest.approx(0, abs=0.05)
+    assert DynamicPartitionModel(3, max_iter=5).fit(tables()["binary"]).baseline_.repeats == 0
+
+
+def test_repeated_values_say_nothing_about_missing_ones(tmp_path):
+    X = integers()
+    X[::3, 1] = np.nan
+    weight = np.arange(len(X)) % 3
+    model = DynamicPartitionModel(4, max_iter=5, random_state=0, columns="real")
+    model.fit(X, sample_weight=weight)
+    each = model._saved_by_repeats(X)
+    assert model.baseline_.repeats == pytest.approx(np.average(each, weights=weight), rel=1e-5)
+    assert model._saved_by_repeats(np.full((1, 4), np.nan)) == pytest.approx(0)
+    model.save(tmp_path / "m")
+    assert load(tmp_path / "m").baseline_ == model.baseline_
+
+
 def test_blocks_of_rows_have_one():
     X = tables()["binary"]
     model = DynamicPartitionModel(3, max_iter=5, random_state=0).fit([X[:50], X[50:]])

@@ -71,10 +71,11 @@ class CountedModel(FittedModel):
             prior_=prior,
             _book=book_of_rows(data.engine, rows, n_rows, codes, experts, encoding, prior),
             _counted_with=encoding,
-            baseline_=beside_columns(
-                data.engine, rows, n_rows, codes, experts, encoding, prior, self._usual_eta()
-            ),
         )
+        self.baseline_ = beside_columns(
+            data.engine, rows, n_rows, codes, experts, encoding, prior, self._usual_eta(),
+            self._repeated_values(),
+        )  # fmt: skip
         return self
 
     def _open(self, X: Any, *, reset: bool, sample_weight: Any = None) -> Data:

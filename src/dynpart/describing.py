@@ -18,7 +18,7 @@ from dynpart.opinions import Opinions, usual_parameters
 from dynpart.stability import LEGEND
 
 if TYPE_CHECKING:
-    from dynpart.baseline import Baseline
+    from dynpart.baseline import Baseline, RepeatedValues
     from dynpart.schema import Schema
 
 Array = NDArray[np.float64]
@@ -32,6 +32,8 @@ MANY_BITS = 40.0
 """From this many saved bits on, the sum over all codes is not computed: more says nothing new."""
 SUMMED_ROWS = 1000
 """Maximum number of rows for which codes are summed; their gain stands for that of all rows."""
+LARGEST_TOLD = 1000
+"""Bits from which a factor is not told any more."""
 SELDOM = 0.5
 """If an expert decides a variable in a smaller share of its rows, the share is printed."""
 MOST_TYPES = 10
@@ -163,6 +165,9 @@ class Description:
         Bits per row of the sum over all codes, `log_density`, which names no experts; with more
         than 1,000 rows, estimated on some of them. None if no rows were given, or if `bits` saves
         40 or more against `baseline_bits`.
+    repeated_bits : float
+        Bits per row that independent columns would save by knowing which values repeat, such as
+        whole numbers. They tell nothing about columns together.
     odd : tuple of str
         Rows that save fewest bits against independent columns, the worst first, by their labels.
         The least likely rows, which `dynpart score` ranks first, may be others.
@@ -182,6 +187,7 @@ class Description:
     bits: float | None = None
     baseline_bits: float | None = None
     summed_bits: float | None = None
+    repeated_bits: float = 0.0
     odd: tuple[str, ...] = ()
     odd_rows: tuple[int, ...] = ()
     types: tuple[RowTypeSummary, ...] = ()
@@ -202,7 +208,7 @@ class Description:
         row = "training row" if self.n_rows is None else "row"
         part = _part_of_row(self.unit)
         summed = None if self.summed_bits is None else self.baseline_bits - self.summed_bits
-        return saving_in_words(self.saved_bits, row, part, summed)
+        return saving_in_words(self.saved_bits, row, part, summed, self.repeated_bits)
 
     def to_dict(self) -> dict[str, Any]:
         """The description as JSON values."""
@@ -333,7 +339,11 @@ def types_in_words(types: Sequence[RowTypeSummary], most: int = MOST_TYPES) -> l
 
 
 def saving_in_words(
-    saved: float, row: str = "row", part: str = "column", summed: float | None = None
+    saved: float,
+    row: str = "row",
+    part: str = "column",
+    summed: float | None = None,
+    repeats: float = 0.0,
 ) -> str:
     """Bits per row that a model saves against independent columns, or pixels, in words.
 
@@ -346,7 +356,19 @@ def saving_in_words(
     summed : float, default=None
         Bits saved by the sum over all codes, which names no expert; mentioned if it saves clearly
         more than `saved`. None if it is not known.
+    repeats : float, default=0.0
+        Bits that columns on their own would save by knowing which values repeat; mentioned if they
+        are a noticeable part.
     """
+    told = _saving_in_words(saved, row, part, summed)
+    if repeats < max(LEAST_MORE, LEAST_MORE_SHARE * saved):
+        return told
+    alone = f"{part.capitalize()}s on their own would save {repeats:.1f} bits"
+    return f"{told} {alone} by knowing which values they repeat, such as whole numbers."
+
+
+def _saving_in_words(saved: float, row: str, part: str, summed: float | None) -> str:
+    """The same without repeated values."""
     if abs(saved) < LEAST_BITS:
         same = f"A {row} takes as many bits as {part} by {part}"
         if summed is None or summed < LEAST_BITS:
@@ -398,7 +420,8 @@ def worth_in_words(
     """
     saved = float(np.average(scores - independent, weights=weights)) / NATS
     summed = _summed_saving(model, X, scores, saved, weights)
-    return saving_in_words(saved, row, part, summed)
+    repeats = float(np.average(model._saved_by_repeats(X), weights=weights)) / NATS
+    return saving_in_words(saved, row, part, summed, repeats)
 
 
 def _summed_saving(
@@ -428,6 +451,8 @@ def taken(X: Any, rows: Any) -> Any:
 
 def times_in_words(bits: float) -> str:
     """A factor, if every bit doubles it: "about 12 times"."""
+    if bits > LARGEST_TOLD:
+        return f"more than 2^{LARGEST_TOLD} times"
     if bits > 40:
         return f"2^{bits:.0f} times"
     times = 2.0**bits
@@ -616,6 +641,17 @@ class DescribesItself:
         share = to_numpy(self.activation_probabilities_)
         return usual_parameters(experts.family, experts.eta, share, getattr(self, "_moments", None))
 
+    def _repeated_values(self) -> RepeatedValues:
+        from dynpart.baseline import RepeatedValues
+
+        share = to_numpy(self.activation_probabilities_)
+        experts = self._experts().like(np.empty(0))
+        return RepeatedValues.of(experts, self._usual_eta(), share, getattr(self, "_book", None))
+
+    def _saved_by_repeats(self, X: Any) -> Array:
+        """Nats per row that independent columns would save by knowing which values repeat."""
+        return self._repeated_values().saved(self._checked_rows(X, self._engine(X)).to_numpy())
+
     def _judged(
         self, X: Any, codes: NDArray[np.bool_], labels: Sequence[str]
     ) -> tuple[list[tuple[int, ...]], dict[str, Any]]:
@@ -633,6 +669,7 @@ class DescribesItself:
             "bits": bits,
             "baseline_bits": baseline,
             "summed_bits": None if summed is None else baseline - summed,
+            "repeated_bits": float(self._saved_by_repeats(X).mean()) / NATS,
             "odd": tuple(labels[n] for n in worst),
             "odd_rows": tuple(int(n) for n in worst),
         }
@@ -687,7 +724,11 @@ def _judged_in_training(baseline: Baseline | None) -> dict[str, Any]:
     """Bits per training row, if they were counted."""
     if baseline is None:
         return {}
-    return {"bits": -baseline.nats / NATS, "baseline_bits": -baseline.columns / NATS}
+    return {
+        "bits": -baseline.nats / NATS,
+        "baseline_bits": -baseline.columns / NATS,
+        "repeated_bits": baseline.repeats / NATS,
+    }
 
 
 def _best(gain: Array, active: NDArray[np.bool_], most: int) -> list[int]:

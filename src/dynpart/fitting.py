@@ -316,8 +316,9 @@ class LearningModel(CountedModel):
         self._stream, self._moments = None, moments.like(np.empty(0))
         usual = self._usual_eta()
         self.baseline_ = beside_columns(
-            task.engine, fit.rows, fit.n_rows, codes, experts, encoding, prior, usual
-        )
+            task.engine, fit.rows, fit.n_rows, codes, experts, encoding, prior, usual,
+            self._repeated_values(),
+        )  # fmt: skip
         self.adaptation_ = fit.adaptation
         if self.verbose > 1:
             print(f"dynpart: {fit.adaptation}", file=sys.stderr)

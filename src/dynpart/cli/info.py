@@ -121,6 +121,7 @@ def _baseline(fitted: Any) -> dict[str, float] | None:
         "bits_a_row": round(bits, 2),
         "independent_columns": round(columns, 2),
         "saved": round(columns - bits, 4),  # rounded again in words
+        "repeats": round(found.repeats / math.log(2), 4),
     }
 
 
@@ -170,7 +171,7 @@ def _lines_of(name: str, value: Any, part: str) -> list[str]:
         return [
             f"{value['bits_a_row']} bits a training row under this model, "
             f"{value['independent_columns']} {part} by {part}, the baseline. "
-            f"{saving_in_words(value['saved'], 'training row', part)}"
+            f"{saving_in_words(value['saved'], 'training row', part, repeats=value['repeats'])}"
         ]
     if name == "objective":
         return [f"{value} in the last iteration of learning, not to be compared with the baseline"]

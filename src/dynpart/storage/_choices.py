@@ -119,5 +119,5 @@ def _baseline(meta: Any, n_experts: int) -> Baseline:
     from dynpart.baseline import Baseline
 
     found = Baseline(**meta)
-    _check(_is_likelihood(found.nats), _is_likelihood(found.columns), _is_rows(found.n_rows))
+    _check(*map(_is_likelihood, (found.nats, found.columns, found.repeats)), _is_rows(found.n_rows))
     return found
