@@ -209,8 +209,6 @@ def test_encode_and_reconstruct_leave_no_gap(folder, tmp_path, gappy):
     np.testing.assert_allclose(back, model.inverse_transform(codes.values), atol=1e-6)
 
 
-@pytest.mark.filterwarnings("ignore:1 row has no observed value")
-@pytest.mark.filterwarnings("ignore:1 row has no observed value")
 @pytest.mark.parametrize("name", ["sites", "real"])
 def test_explain_says_what_is_expected_where_nothing_was_observed(folder, tmp_path, name):
     model = load(folder / name)
@@ -235,6 +233,27 @@ def test_explain_says_what_is_expected_where_nothing_was_observed(folder, tmp_pa
     assert "... and 1 more; `dynpart impute` writes them all" in said
     nothing = run("explain", folder / name, tmp_path / "t.csv", "--row", 1).stdout
     assert "Nothing of the row was observed" in nothing
+
+
+@pytest.mark.parametrize(
+    "command", ["fit", "describe", "explain", "score", "encode", "impute", "reconstruct", "report"]
+)
+def test_empty_rows_are_noted_once_in_words(folder, tmp_path, gappy, command):
+    gappy = gappy.copy()
+    gappy[[2, 5]] = np.nan
+    (tmp_path / "t.csv").write_text(text(gappy))
+    more = {
+        "fit": [tmp_path / "t.csv", "-k", 4, "-o", tmp_path / "model", "--iterations", 3],
+        "explain": [folder / "sites", tmp_path / "t.csv", "--row", 2],
+        "report": [folder / "sites", tmp_path / "t.csv", "-o", tmp_path / "r.html"],
+    }
+    said = run(command, *more.get(command, [folder / "sites", tmp_path / "t.csv"])).stderr
+    rows = "1 row has" if command == "explain" else "2 rows have"
+    does = "learning ignores such rows" if command == "fit" else "such rows get the most probable"
+    assert said.count("no observed value") == 1
+    assert f"Note: {rows} no observed value: {does}" in said
+    assert "UserWarning" not in said
+    assert ".py" not in said
 
 
 @pytest.mark.parametrize("ending", [".csv", ".tsv", ".npy", ".npz", ".parquet"])

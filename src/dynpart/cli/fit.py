@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -261,18 +262,22 @@ def command(
     _learn(model, rows, weights, checkpoint, resume)
     seconds = time.monotonic() - begun
     model.verbose = 0
-    if stability is not None:
-        model.stability(rows, stability, random_state=seed, **_weighted(weights))
-    save(model, output, overwrite=force)
-    checkpoint.unlink(missing_ok=True)
-    if not quiet:
-        say(_found(model, table, weights, data, output))
+    with warnings.catch_warnings():
+        # Learning has warned of these rows.
+        warnings.simplefilter("ignore", UserWarning)
         if stability is not None:
-            say(f"Stability: {model.stability_}. Marks are explained by: dynpart describe")
-    if verbose:
-        n_rows, n_features = table.values.shape
-        say(f"{output}: {model.n_experts_} {model.family_.name} experts, learnt in {seconds:.1f} s")
-        say(f"  {data}: {_judged(model, table, weights)} ({n_rows} rows of {n_features} variables)")
+            model.stability(rows, stability, random_state=seed, **_weighted(weights))
+        save(model, output, overwrite=force)
+        checkpoint.unlink(missing_ok=True)
+        if not quiet:
+            say(_found(model, table, weights, data, output))
+            if stability is not None:
+                say(f"Stability: {model.stability_}. Marks are explained by: dynpart describe")
+        if verbose:
+            experts = f"{model.n_experts_} {model.family_.name} experts"
+            say(f"{output}: {experts}, learnt in {seconds:.1f} s")
+            size = "{} rows of {} variables".format(*table.values.shape)
+            say(f"  {data}: {_judged(model, table, weights)} ({size})")
     if held_out is not None and valid is not None:
         held, held_weights = held_out
         held = as_numbers(held, model.schema_, valid, "missing")
@@ -349,19 +354,18 @@ def _learn(
     resume: bool,
 ) -> None:
     """Fit, and print how to continue if it is interrupted."""
-    from dynpart.cli._shared import say, warnings_in_words
+    from dynpart.cli._shared import say
 
     if resume and checkpoint.exists():
         say(f"{checkpoint}: continuing from this checkpoint")
     try:
-        with warnings_in_words():
-            model.fit(
-                values,
-                checkpoint=checkpoint,
-                every=SECONDS_BETWEEN_CHECKPOINTS,
-                resume=resume,
-                **_weighted(weights),
-            )
+        model.fit(
+            values,
+            checkpoint=checkpoint,
+            every=SECONDS_BETWEEN_CHECKPOINTS,
+            resume=resume,
+            **_weighted(weights),
+        )
     except KeyboardInterrupt:
         if checkpoint.exists():
             say(f"{checkpoint}: holds the progress; run the same command with --resume to continue")
