@@ -233,7 +233,7 @@ def test_names_of_rows_are_better_labels_than_their_numbers(tmp_path, start):
     assert "Row 3 (animal 3):" in run("explain", model, data, "--row", 3).stdout
     assert rows_of(run("encode", model, data).stdout)[4][0] == "animal 3"
     filled = rows_of(run("impute", model, data).stdout)
-    assert filled[0][:2] == ["row", "name"]
+    assert filled[0][:2] == ["", "name"]
     assert filled[4][:2] == [str(start + 3), "animal 3"]
 
 

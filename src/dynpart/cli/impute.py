@@ -70,7 +70,16 @@ def command(
         filled = np.asarray(nameless(fitted).impute(known.values), dtype=np.float64)
         values, words = _completed(whole, known, filled, fitted.schema_)
     names = whole.names or fitted.schema_.labels()
-    write_table(output, values, names, labels=whole.labels, words=words, overwrite=force)
+    write_table(
+        output,
+        values,
+        names,
+        labels=whole.labels,
+        label_name=whole.label_name,
+        label_place=whole.label_place,
+        words=words,
+        overwrite=force,
+    )
     if output != "-":
         rows, columns = values.shape
         gaps = "gap" if n_gaps == 1 else "gaps"

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dynpart.cells import NONE, Fields, is_missing
 from dynpart.coding import level_name
-from dynpart.tables._columns import Choice, checked_names, infinite
+from dynpart.tables._columns import Choice, checked_names, columns_before, infinite
 from dynpart.tables._rules import Roles
 from dynpart.tables._table import Table, TableError, compact
 from dynpart.tables._text import NUMBERS_AT_ONCE, labels_from_first, text_lines
@@ -154,6 +154,8 @@ class _Reading:
             labels,
             remarks=tuple(none_remarks(found)) if self.roles.judge else (),
             words=words if any(words) else None,
+            label_name=labelled or None,
+            label_place=columns_before(labelled, kept, names) if labelled else 0,
         )
         if may_label and kept[0] == names[0]:
             table = labels_from_first(table, found.get(kept[0]), self.roles, kept=not extra)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynpart.cells import Fields
-from dynpart.tables._columns import Choice, check_not_infinite, checked_names
+from dynpart.tables._columns import Choice, check_not_infinite, checked_names, columns_before
 from dynpart.tables._rules import Roles
 from dynpart.tables._table import Table, TableError, compact
 from dynpart.tables._text import labels_from_first
@@ -74,6 +74,8 @@ def read_parquet(path: Path, *, choice: Choice, roles: Roles) -> Table:
         tuple(labels) if labelled else None,
         remarks=tuple(none_remarks(columns)) if roles.judge else (),
         words=words if any(words) else None,
+        label_name=labelled,
+        label_place=columns_before(labelled, kept, names) if labelled else 0,
     )
     if may_label and kept[0] == names[0]:
         table = labels_from_first(table, columns.get(kept[0]), roles, kept=not extra)

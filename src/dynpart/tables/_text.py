@@ -301,6 +301,8 @@ class Reading:
             None if labelled is None else tuple(labels),
             remarks=tuple(self.remarks),
             words=words if any(words) else None,
+            label_name=None if labelled is None or not header else self.names[labelled],
+            label_place=sum(column < labelled for column in kept) if labelled is not None else 0,
         )
         if may_label and kept[0] == 0:
             table = labels_from_first(table, found.get(0), self.roles, kept=not extra)
@@ -559,7 +561,12 @@ def labels_from_first(
         return table if kept else rest
     n_observed = int((~np.isnan(first.values)).sum())
     remark = label_remark(name if table.names else "", len(first.words or ()), n_observed)
-    return replace(rest, labels=table.texts(0), remarks=(*table.remarks, remark))
+    return replace(
+        rest,
+        labels=table.texts(0),
+        label_name=name if table.names else None,
+        remarks=(*table.remarks, remark),
+    )
 
 
 def _tells_rows_apart(first: Words, roles: Roles, name: str) -> bool:
