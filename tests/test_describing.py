@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from dynpart import DynamicPartitionModel
 from dynpart.cli import app
+from dynpart.datasets import make_pairs
 from dynpart.describing import (
     RowTypeSummary,
     listed_labels,
@@ -225,6 +226,15 @@ def test_types_after_the_tenth_are_told_together():
     assert lines[-1] == f"{sum(shares[10:]):.1%}  4 other types"
     assert types_in_words(types[:10]) == lines[:10]
     assert types_in_words(types[:11])[-1].endswith("  1 other type")
+
+
+def test_rows_with_an_empty_label_are_called_by_their_number():
+    X = make_pairs(2)
+    model = DynamicPartitionModel(4, random_state=0).fit(X)
+    labels = ["", " ", *(f"site {n}" for n in range(2, len(X)))]
+    typical = {label for one in model.describe(X, labels=labels).experts for label in one.typical}
+    assert {"row 0", "row 1", "site 2"} <= typical
+    assert model.explain(X, 1, label=" ").lines()[0].startswith("Row 1:")
 
 
 def test_a_type_says_how_many_of_its_rows_have_an_expert():

@@ -648,14 +648,14 @@ def rows_by_type(codes: NDArray[Any], types: NDArray[np.integer]) -> NDArray[np.
 
 
 def row_labels(X: Any, labels: Sequence[str] | None, n_rows: int) -> list[str]:
-    """Names of rows: as given, from the index of a data frame, or their numbers."""
+    """Names of rows: as given, from the index of a data frame, or their numbers if empty."""
     if labels is not None:
         if len(labels) != n_rows:
             raise ValueError(f"labels must have one entry per row ({n_rows}), got {len(labels)}")
-        return [str(label) for label in labels]
+        return [str(label).strip() or f"row {n}" for n, label in enumerate(labels)]
     index = getattr(X, "index", None)
     if index is not None and len(index) == n_rows and not callable(index):
-        return [str(label) for label in index]
+        return [str(label).strip() or f"row {n}" for n, label in enumerate(index)]
     return [f"row {n}" for n in range(n_rows)]
 
 

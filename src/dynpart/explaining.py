@@ -321,7 +321,7 @@ class ExplainsRows:
             code_nats = float(view.own.sum()) - float(to_numpy(self.score_samples(X))[0])
         saved = float((view.own - view.usual).sum()) - (code_nats or 0.0)
         return Explanation(
-            f"Row {row}" + (f" ({label})" if label else ""),
+            f"Row {row}" + (f" ({label})" if label and label.strip() else ""),
             n_experts,
             len(view.schema),
             int(view.observed.sum()),

@@ -217,6 +217,20 @@ def test_texts_that_tell_rows_apart_are_labels_or_left_out(tmp_path):
         assert explained.startswith("Row 3 (name 3):")
 
 
+def test_a_text_that_most_rows_lack_names_no_rows(tmp_path):
+    rng = np.random.default_rng(0)
+    notes = [f"note {i}" if i % 3 == 0 else "" for i in range(60)]
+    numbers = [f"{rng.integers(0, 2)},{rng.random():.3f}" for _ in notes]
+    lines = list(zip(["note", *notes], ["sick,dose", *numbers], strict=True))
+    data, model = tmp_path / "t.csv", tmp_path / "m.dynpart"
+    for place in (1, -1):
+        data.write_text("".join(",".join(line[::place]) + "\n" for line in lines))
+        told = run("fit", data, "-k", 2, "--iterations", 2, "-o", model, "--force").stderr
+        assert "left out: 20 different texts in 20 of 60 rows" in told
+        assert "labels" not in told
+        assert run("explain", model, data, "--row", 3).stdout.startswith("Row 3:")
+
+
 def numbered(start, n=30):
     """A table whose first column only numbers the rows, as R and pandas write it."""
     rng = np.random.default_rng(0)

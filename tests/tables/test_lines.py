@@ -33,15 +33,17 @@ def test_keys_are_columns_in_the_order_of_their_first_appearance(table):
 
 
 def test_a_first_key_of_text_holds_labels(table):
-    text = '{"site": null, "x": 1}\n{"site": "wood", "x": 0}\n{"x": 1}\n'
+    begin = '{"site": null, "x": 1}\n{"site": "wood", "x": 0}\n{"x": 1}\n'
+    text = begin + '{"site": "moor", "x": 0}\n'
     t = table(text)
-    assert (t.names, t.labels) == (("x",), ("", "wood", ""))
+    assert (t.names, t.labels) == (("x",), ("", "wood", "", "moor"))
     assert t.values.dtype == np.uint8
     assert "taken for the rows' labels" in t.remarks[0]
     both = table('{"x": 1, "site": "moor", "y": 2}\n', label_column="site")
     assert (both.names, both.labels, both.remarks) == (("x", "y"), ("moor",), ())
     assert table(text, drop=["site"]).labels is None
-    assert table(text, label_column=False).words == (("wood",), None)
+    assert table(text, label_column=False).words == (("moor", "wood"), None)
+    assert table(begin).labels is None
 
 
 def test_columns_are_chosen_by_name(table):

@@ -33,6 +33,7 @@ from dynpart.tables._rules import (
 )
 from dynpart.tables._table import Table, TableError, compact
 from dynpart.tables._texts import LateText, TextColumn, Words, none_remarks
+from dynpart.tables.gaps import mostly_missing
 from dynpart.tables.limits import MOST_UNPACKED, MOST_VALUES, check_room, in_words
 
 MOST_FIRST_LINE = 2**20
@@ -571,7 +572,7 @@ def labels_from_first(
 
 def _tells_rows_apart(first: Words, roles: Roles, name: str) -> bool:
     """Whether a column may hold labels: it is not a variable, or most of its texts differ."""
-    if first.words is None or not roles.may_label(name):
+    if first.words is None or not roles.may_label(name) or mostly_missing(first.values):
         return False
     n_observed = int((~np.isnan(first.values)).sum())
     reason = None if first.problem is None else first.problem.reason
