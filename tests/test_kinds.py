@@ -68,7 +68,8 @@ def test_a_column_is_what_a_person_would_guess(values, kind):
         ([0, 1] * 10 + [2], "real"),
         ([2] * 20, "real"),
         ([0.5, 1.0] * 10, "real"),
-        ([1, 2] * 9 + [np.nan] * 9, "real"),
+        ([1, 2] * 9 + [np.nan] * 9, "categorical"),  # as a column without gaps beside it
+        ([1, 2] * 4 + [np.nan] * 30, "real"),  # hardly anything observed
     ],
 )
 def test_two_whole_numbers_in_many_rows_are_codes_of_levels(values, kind):
