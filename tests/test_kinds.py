@@ -47,6 +47,8 @@ def kind_of(values, **said):
         (["1", "2", "3"], "categorical"),
         ([True, None, False], "binary"),
         (["18-25", "26-35", "18-25"], "categorical"),
+        (["1", "2", "3", "4", "5+"], "categorical"),
+        (["1+", "2+", "3+"], "categorical"),
         (pd.Categorical([1, 0, 1]), "categorical"),
         (pd.array([1, None, 0], dtype="Int64"), "binary"),
         (pd.array([True, None, False], dtype="boolean"), "binary"),

@@ -231,6 +231,33 @@ def test_a_text_that_most_rows_lack_names_no_rows(tmp_path):
         assert run("explain", model, data, "--row", 3).stdout.startswith("Row 3:")
 
 
+@pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet"])
+def test_booleans_are_written_back_as_they_were(tmp_path, ending):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"sick": rng.random(40) < 0.5, "old": rng.random(40) < 0.5})
+    gappy = frame.astype("boolean")
+    gappy.iloc[3, 0] = None
+    for name, table in (("full", frame), ("gappy", gappy)):
+        path = tmp_path / f"{name}{ending}"
+        if ending == ".jsonl":
+            table.to_json(path, orient="records", lines=True)
+        elif ending == ".parquet":
+            table.to_parquet(path, index=False)
+        else:
+            table.to_csv(path, index=False)
+    full, data, model = tmp_path / f"full{ending}", tmp_path / f"gappy{ending}", tmp_path / "m"
+    run("fit", full, "-k", 2, "--iterations", 2, "-o", model)
+    words = {"false", "true"} if ending == ".jsonl" else {"False", "True"}
+    for told in (run("impute", model, data).stdout, run("sample", model, "--rows", 40).stdout):
+        assert {cell for row in rows_of(told)[1:] for cell in row} == words
+    out = tmp_path / "out.parquet"
+    run("impute", model, data, "-o", out)
+    assert [dtype.kind for dtype in pd.read_parquet(out).dtypes] == ["b", "b"]
+    (tmp_path / "numbers.csv").write_text("sick,old\n1,0\n,1\n0,1\n")
+    filled = rows_of(run("impute", model, tmp_path / "numbers.csv").stdout)
+    assert filled[1:] in ([["1", "0"], [str(i), "1"], ["0", "1"]] for i in (0, 1))
+
+
 def numbered(start, n=30):
     """A table whose first column only numbers the rows, as R and pandas write it."""
     rng = np.random.default_rng(0)

@@ -92,6 +92,7 @@ def _completed(
     """The whole table, with the gaps of the model's columns filled in."""
     import numpy as np
 
+    from dynpart.levels import boolean_words
     from dynpart.tables import compact
 
     if whole.names is None or known.names is None:
@@ -102,12 +103,12 @@ def _completed(
     words = list(whole.words or (None,) * values.shape[1])
     for d, column in enumerate(columns):
         gaps = np.isnan(values[:, column])
-        levels = schema.levels_of(d)
-        if levels is None:
+        levels, found = schema.levels_of(d), words[column]
+        own = not gaps.all() if found is None else boolean_words(found) is not None
+        if levels is None or (schema.kinds[d] == "binary" and own):
             values[gaps, column] = filled[gaps, d]
             continue
         texts = [levels[round(i)] for i in filled[gaps, d].tolist()]
-        found = words[column]
         if found is None and not gaps.all() and all(map(_is_number, texts)):
             values[gaps, column] = [float(text) for text in texts]
             continue

@@ -574,9 +574,10 @@ def _tells_rows_apart(first: Words, roles: Roles, name: str) -> bool:
     """Whether a column may hold labels: it is not a variable, or most of its texts differ."""
     if first.words is None or not roles.may_label(name) or mostly_missing(first.values):
         return False
+    if boolean_words(first.words) is not None:
+        return False
     n_observed = int((~np.isnan(first.values)).sum())
     reason = None if first.problem is None else first.problem.reason
     if roles.variables:
         return True  # the model has no such variable
-    different = 2 * len(first.words) > n_observed and boolean_words(first.words) is None
-    return different and reason not in ("dates", "numbers")
+    return 2 * len(first.words) > n_observed and reason not in ("dates", "numbers")

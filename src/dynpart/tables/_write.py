@@ -66,7 +66,8 @@ def write_table(
     label_place : int, default=0
         Number of columns before that of labels.
     words : sequence of (sequence of str or None), default=None
-        The texts of each column of text, whose values are indices of texts.
+        The texts of each column of text, whose values are indices of texts. In .parquet, false and
+        true become booleans.
     overwrite : bool, default=False
         Whether an existing file may be replaced.
 
@@ -183,6 +184,9 @@ def _write_parquet(
         texts = None if words is None else words[d]
         if texts is None:
             columns.append(pa.array(column, from_pandas=True))
+            continue
+        if len(texts) == 2 and [text.lower() for text in texts] == ["false", "true"]:
+            columns.append(pa.array([None if i != i else bool(i) for i in column.tolist()]))
             continue
         cells = [None if i != i else texts[int(i)] for i in column.tolist()]
         columns.append(pa.array(cells, pa.string()).dictionary_encode())
