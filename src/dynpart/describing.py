@@ -226,11 +226,15 @@ class Description:
         """The text of ``print``, line by line."""
         told = [self._summary(), *self._judged()]
         for one in self.experts:
+            if not one.active:
+                continue
             told += ["", f"{one.name}   (expert {one.expert}, in {percent(one.active)} of rows)"]
             width = max((len(o.variable) for o in one.opinions), default=0)
             told += [f"   {o.variable:<{width}}  {o.told()}" for o in one.opinions]
             for title, items in _lists(one):
                 told.append(f"   {title}: {items}")
+        if unused := self._unused():
+            told += ["", unused]
         if len(self.types) > 1:
             told += ["", "Types of rows, by the experts that come together in them:"]
             told += [f"   {line}" for line in types_in_words(self.types)]
@@ -247,6 +251,12 @@ class Description:
         experts = f"{len(self.experts)} experts" if len(self.experts) > 1 else "One expert"
         variables = counted(self.n_variables, self.unit)
         return f"{experts} for {variables}; {self.mean_active:.1f} active in a row{rows}."
+
+    def _unused(self) -> str:
+        """A sentence on experts that are active in no row; empty if there are none."""
+        unused = sorted(one.expert for one in self.experts if not one.active)
+        experts = "experts" if len(unused) > 1 else "expert"
+        return f"Active in no row: {experts} {', '.join(map(str, unused))}." if unused else ""
 
     def _judged(self) -> list[str]:
         told = [self.saving] if self.saving else []
@@ -504,6 +514,7 @@ class DescribesItself:
         if X is not None:
             related = _correlation(codes, np.ones(len(codes)))
         elif book is not None:
+            share = np.where(book.codes.any(axis=0), share, 0.0)
             related = _correlation(book.codes, book.counts)
         else:
             related = np.zeros((n_experts, n_experts))
@@ -523,7 +534,7 @@ class DescribesItself:
         )
         types = _types_in_short(self.types_, names)
         unit = "variable" if schema.image_shape is None else "pixel"
-        active = float(share.sum())
+        active = float((share if X is not None else self.activation_probabilities_).sum())
         return Description(experts, len(schema), active, types=types, unit=unit, **judged)
 
     def independent_scores(self, X: Any) -> Array:

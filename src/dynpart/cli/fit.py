@@ -423,13 +423,16 @@ def _found(
 
     codes = nameless(model).transform(table.values)
     per_row = np.average(codes, axis=0, weights=weights).sum()  # as `describe` has it
-    experts = f"{model.n_experts_} experts" if model.n_experts_ > 1 else "One expert"
+    n_used = int(codes.any(axis=0).sum())
+    experts = f"{n_used} experts" if n_used > 1 else "One expert"
+    n_unused = model.n_experts_ - n_used
+    unused = f" {n_unused} more {'is' if n_unused == 1 else 'are'} never used." if n_unused else ""
     n_rows, n_features = table.values.shape
     unit = "variable" if table.image_shape is None else "pixel"
     model_file, rows = shlex.quote(str(output)), shlex.quote(data)
     return (
         f"{experts} found in {counted(n_rows, 'row')} of {counted(n_features, unit)}; a row is "
-        f"explained by {per_row:.1f} of them.\n"
+        f"explained by {per_row:.1f} of them.{unused}\n"
         f"{_worth(model, table, weights, 'training row')}\n"
         f"Next: dynpart describe {model_file} {rows}   (or: explain ... --row 0, report ...)"
     )
