@@ -156,7 +156,7 @@ class Explanation:
         )  # fmt: skip
         gaps = self.n_variables - self.n_observed
         unseen = f", {gaps} of them not observed" if gaps else ""
-        yield f"{self.row}: {who} its {self.n_variables} {self.unit}{unseen}."
+        yield f"{self.row}: {who} its {self._variables()}{unseen}."
         for place, part in enumerate(self.parts, start=1):
             yield ""
             yield from self._told_part(place, part)
@@ -167,13 +167,18 @@ class Explanation:
         yield from self._told_unexplained()
         yield from self._told_in_all()
 
+    def _variables(self) -> str:
+        """The number of variables: "1 variable", "784 pixels"."""
+        unit = self.unit.removesuffix("s") if self.n_variables == 1 else self.unit
+        return f"{self.n_variables} {unit}"
+
     def _told_part(self, place: int, part: Part) -> Iterator[str]:
         yield f"{place}. {part.name}   (expert {part.expert}, in {percent(part.active)} of rows)"
         if not part.n_owned:
             yield "   Others know better everywhere: it explains nothing here."
             return
         where = f" and helps most {part.where}" if part.where else ""
-        yield f"   It explains {part.n_owned} of {self.n_variables} {self.unit}{where}."
+        yield f"   It explains {part.n_owned} of {self._variables()}{where}."
         width = max((len(cell.variable) for cell in part.cells), default=0)
         for cell in part.cells:
             yield f"   - {cell.variable:<{width}}  says {cell.says}{_seen(cell)}"

@@ -258,6 +258,18 @@ def test_booleans_are_written_back_as_they_were(tmp_path, ending):
     assert filled[1:] in ([["1", "0"], [str(i), "1"], ["0", "1"]] for i in (0, 1))
 
 
+def test_one_row_and_one_variable_are_told_in_the_singular(tmp_path):
+    data, one, model = tmp_path / "t.csv", tmp_path / "one.csv", tmp_path / "m.dynpart"
+    data.write_text("sick\n" + "yes\nno\n" * 20)
+    one.write_text("sick\nyes\n")
+    run("fit", data, "-k", 1, "--iterations", 2, "-o", model)
+    explained = run("explain", model, one, "--row", 0).stdout
+    assert "one expert explains its 1 variable." in explained
+    assert "It explains 1 of 1 variable." in explained
+    said = run("score", model, one, "-o", tmp_path / "s.csv").stderr
+    assert f"{tmp_path / 's.csv'}: 1 row\n1 row, 1.0 bits a row" in said
+
+
 def numbered(start, n=30):
     """A table whose first column only numbers the rows, as R and pandas write it."""
     rng = np.random.default_rng(0)
