@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynpart.arrays import row_blocks, to_numpy
+from dynpart.codebook import MOST_CODES
 from dynpart.composition import owners
 from dynpart.naming import opinion_in_words, percent, says_in_words
 from dynpart.opinions import Opinions, usual_parameters
@@ -514,7 +515,8 @@ class DescribesItself:
         if X is not None:
             related = _correlation(codes, np.ones(len(codes)))
         elif book is not None:
-            share = np.where(book.codes.any(axis=0), share, 0.0)
+            if len(book) < MOST_CODES:  # it has the codes of all rows
+                share = np.where(book.codes.any(axis=0), share, 0.0)
             related = _correlation(book.codes, book.counts)
         else:
             related = np.zeros((n_experts, n_experts))

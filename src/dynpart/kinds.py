@@ -303,14 +303,19 @@ class Survey:
         if not names:
             raise ValueError(f"X has no observed value in {self._called(d)}: leave the column out")
         if len(names) > MOST_LEVELS:
-            raise ValueError(
-                f"{self._called(d)} has {len(names):,} levels, and a categorical column may have "
-                f"{MOST_LEVELS:,}: join rare ones, or leave the column out"
-            )
+            raise ValueError(too_many_levels(self._called(d), len(names)))
         return tuple(names)
 
     def _called(self, d: int) -> str:
         return column_words(d, self.names)
+
+
+def too_many_levels(called: str, n_levels: int) -> str:
+    """The message about a categorical column with more than `MOST_LEVELS` levels."""
+    return (
+        f"{called} has {n_levels:,} levels, and a categorical column may have {MOST_LEVELS:,}: "
+        "join rare ones, or leave the column out"
+    )
 
 
 def tells_rows_apart(n_different: int, n_observed: int) -> bool:

@@ -270,6 +270,20 @@ def test_one_row_and_one_variable_are_told_in_the_singular(tmp_path):
     assert f"{tmp_path / 's.csv'}: 1 row\n1 row, 1.0 bits a row" in said
 
 
+def test_too_many_levels_have_a_remedy(tmp_path):
+    data, fit = tmp_path / "t.csv", ("-k", 2, "-o", tmp_path / "m.dynpart")
+    data.write_text(
+        "sick,shop,zip\n" + "".join(f"{i % 2},shop {i // 3},{i}\n" for i in range(3300))
+    )
+    for options, message in [
+        ((), "column 'shop' has 1,100 levels"),
+        (("--drop", "shop", "--categorical", "zip"), "column 'zip' has 3,300 levels"),
+    ]:
+        told = run("fit", data, *options, *fit, status=2).stderr
+        assert f"{data}: {message}" in told
+        assert f"leave the column out with --drop {message.split()[1]}" in told
+
+
 def numbered(start, n=30):
     """A table whose first column only numbers the rows, as R and pandas write it."""
     rng = np.random.default_rng(0)

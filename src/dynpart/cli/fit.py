@@ -207,7 +207,12 @@ def command(
     from dynpart.notices import enable_messages
     from dynpart.storage import save
     from dynpart.tables.gaps import check_observed
-    from dynpart.tables.variables import declared_kinds, understood, variables_of
+    from dynpart.tables.variables import (
+        check_levels,
+        declared_kinds,
+        understood,
+        variables_of,
+    )
     from dynpart.validation import check_limits
 
     enable_messages(not quiet)
@@ -230,6 +235,7 @@ def command(
     declared = declared_kinds(data, table, kinds)
     table, others = variables_of(table, declared, content.labels)
     check_observed(data, table)
+    check_levels(data, table, declared)
     held_out = None if valid is None else _read_valid(valid, content, table, weight)
     _check_memory(1 if n_experts == "auto" else n_experts, table)
     model = BareModel(

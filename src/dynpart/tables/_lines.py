@@ -17,7 +17,7 @@ from dynpart.tables._columns import Choice, checked_names, columns_before, infin
 from dynpart.tables._rules import Roles
 from dynpart.tables._table import Table, TableError, compact
 from dynpart.tables._text import NUMBERS_AT_ONCE, labels_from_first, text_lines
-from dynpart.tables._texts import TextColumn, Words, none_remarks
+from dynpart.tables._texts import TextColumn, Words, none_remarks, not_a_number
 from dynpart.tables.limits import MOST_VALUES, check_room
 
 
@@ -198,12 +198,7 @@ class _Reading:
         if problem is None or problem.reason == "names":
             return
         where = f"{self.path}: row {content.row} (line {self.lines[content.row]}), column {name!r}"
-        what = "a date" if problem.reason == "dates" else "not a number"
-        raise TableError(
-            f"{where} is {problem.example[:40]!r}, {what}; leave the column out with "
-            f"--drop {name!r}, name the rows by it with --label-column {name!r} or take its texts "
-            f"for levels with --categorical {name!r}"
-        )
+        raise TableError(f"{where} is {problem.example[:40]!r}, {not_a_number(problem, name)}")
 
     def _values(self, kept: list[str]) -> NDArray[np.float64]:
         """The table of numbers, NaN elsewhere; many different keys can make it large."""

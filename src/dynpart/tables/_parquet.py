@@ -15,12 +15,13 @@ from dynpart.tables._columns import (
     check_not_infinite,
     checked_names,
     columns_before,
+    place,
     places,
 )
 from dynpart.tables._rules import Roles
 from dynpart.tables._table import Table, TableError, compact
 from dynpart.tables._text import labels_from_first
-from dynpart.tables._texts import TextColumn, Words, none_remarks
+from dynpart.tables._texts import TextColumn, Words, none_remarks, not_a_number, other_uses
 from dynpart.tables.limits import MOST_VALUES, check_room
 
 _ROWS_AT_ONCE = 2**16
@@ -119,20 +120,22 @@ def _index_of_pandas(
     if not (isinstance(stored, list) and len(stored) == 1 and stored[0] in names):
         return None
     name = stored[0]
-    place = names.index(name)
-    free = place not in places(path, choice.keep, "keep", len(names), names)
-    free = free and place in Choice(drop=choice.drop).columns(path, len(names), names)
+    at = names.index(name)
+    free = at not in places(path, choice.keep, "keep", len(names), names)
+    free = free and at in Choice(drop=choice.drop).columns(path, len(names), names)
     return name if free and len(names) > 1 and roles.may_label(name) else None
 
 
 def _check_words(path: Path, name: str, content: Words) -> None:
     """Reject numbers and dates that are stored as text."""
     problem = content.problem
-    if problem is not None and problem.reason != "names":
-        raise TableError(
-            f"{path}: row {content.row}, column {name!r} is {problem.example[:40]!r}, text instead "
-            f"of a number; {_remedy(name)} or take its texts for levels with --categorical {name!r}"
-        )
+    if problem is None or problem.reason == "names":
+        return
+    what = f"text instead of a number; {other_uses(name)}"
+    if problem.reason == "dates":
+        what = not_a_number(problem, name)
+    where = place(path, content.row, 0, [name])
+    raise TableError(f"{where} is {problem.example[:40]!r}, {what}")
 
 
 def _is_number(kind: Any, pa: Any) -> bool:

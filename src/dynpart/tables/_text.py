@@ -19,8 +19,7 @@ from typing import Any, NamedTuple, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from dynpart.cells import DASHES, Fields, Kind
-from dynpart.kinds import TextProblem
+from dynpart.cells import Fields, Kind
 from dynpart.levels import boolean_words
 from dynpart.tables._columns import Choice, checked_names, infinite, place
 from dynpart.tables._rules import (
@@ -32,7 +31,7 @@ from dynpart.tables._rules import (
     without_guard,
 )
 from dynpart.tables._table import Table, TableError, compact
-from dynpart.tables._texts import LateText, TextColumn, Words, none_remarks
+from dynpart.tables._texts import LateText, TextColumn, Words, none_remarks, not_a_number
 from dynpart.tables.gaps import mostly_missing
 from dynpart.tables.limits import MOST_UNPACKED, MOST_VALUES, check_room, in_words
 
@@ -332,7 +331,8 @@ class Reading:
         ):
             return
         where = self._place(content.row, self.lines[content.row], column)
-        raise TableError(f"{where} is {problem.example[:40]!r}, {self._remedy(problem, column)}")
+        name = self.names[column] if self.names else ""
+        raise TableError(f"{where} is {problem.example[:40]!r}, {not_a_number(problem, name)}")
 
     def _name(self, column: int) -> str:
         return (self.names[column] if self.names else "") or f"x{column}"
@@ -521,24 +521,6 @@ class Reading:
     def _place(self, row: int, line: int, column: int) -> str:
         names = [name or f"x{at}" for at, name in enumerate(self.names)]
         return place(self.path, row, column, names, line=line)
-
-    def _remedy(self, problem: TextProblem, column: int) -> str:
-        """Description of a field that is not a number, with remedies."""
-        name = self.names[column] if self.names else ""
-        options = (
-            f"leave the column out with --drop {name!r}, name the rows by it with --label-column "
-            f"{name!r} or take its texts for levels with --categorical {name!r}"
-            if name
-            else "take the column out"
-        )
-        if problem.example in DASHES:
-            gap = "leave the cell empty if it was not observed"
-            return f"not a number; write 0, or {gap}; or {options}"
-        if problem.reason == "dates":
-            return f"a date, not a number; {options}, or turn it into a number"
-        if problem.reason == "mixed":
-            return f"not a number; leave the cell empty if it was not observed, or {options}"
-        return f"not a plain number; write digits and a point alone, or {options}"
 
 
 def labels_from_first(

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from dynpart.coding import level_name
-from dynpart.kinds import text_problem
+from dynpart.kinds import text_problem, too_many_levels
 from dynpart.levels import boolean_words
-from dynpart.schema import Schema
+from dynpart.schema import MOST_LEVELS, Schema
 from dynpart.tables._columns import called, places
 from dynpart.tables._table import LabelColumn, Table, TableError, compact
 from dynpart.tables.gaps import mostly_missing
@@ -118,6 +118,35 @@ def variables_of(
         words_left = table.words if any(table.words or ()) else None
         table = replace(table, values=compact(np.asarray(table.values)), words=words_left)
     return table, others
+
+
+def check_levels(source: str, table: Table, declared: Mapping[str | int, str]) -> None:
+    """Reject a categorical column with too many levels.
+
+    Parameters
+    ----------
+    source : str
+        The file, for messages.
+    table : Table
+        The columns to learn from.
+    declared : mapping
+        The user's settings for columns.
+
+    Raises
+    ------
+    TableError
+        Names the first such column.
+    """
+    names: Sequence[str | int] = table.names or range(table.values.shape[1])
+    for d, name in enumerate(names):
+        n_levels = len(table.words_of(d) or ())
+        if not n_levels and declared.get(name) == "categorical":
+            n_levels = len(set(table.texts(d)) - {""})
+        if n_levels > MOST_LEVELS:
+            remedy = f" with --drop {name!r}" if table.names else ""
+            raise TableError(
+                f"{source}: {too_many_levels(called(d, table.names), n_levels)}{remedy}"
+            )
 
 
 def labels_beside(table: Table, variables: Collection[str]) -> tuple[str, ...] | None:
