@@ -272,9 +272,8 @@ def test_one_row_and_one_variable_are_told_in_the_singular(tmp_path):
 
 def test_too_many_levels_have_a_remedy(tmp_path):
     data, fit = tmp_path / "t.csv", ("-k", 2, "-o", tmp_path / "m.dynpart")
-    data.write_text(
-        "sick,shop,zip\n" + "".join(f"{i % 2},shop {i // 3},{i}\n" for i in range(3300))
-    )
+    lines = [f"{i % 2},shop {i // 3},{i}\n" for i in range(3300)]
+    data.write_text("".join(["sick,shop,zip\n", *lines]))
     for options, message in [
         ((), "column 'shop' has 1,100 levels"),
         (("--drop", "shop", "--categorical", "zip"), "column 'zip' has 3,300 levels"),

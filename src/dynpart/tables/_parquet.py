@@ -155,10 +155,6 @@ def _is_text(kind: Any, pa: Any) -> bool:
     return pa.types.is_string(kind) or pa.types.is_large_string(kind)
 
 
-def _remedy(name: str) -> str:
-    return f"leave it out with --drop {name!r}, name the rows by it with --label-column {name!r}"
-
-
 def _check_type(path: Path, name: str, kind: Any, pa: Any, roles: Roles) -> None:
     """Reject types other than numbers and texts; dates are accepted as texts on request."""
     if _is_number(kind, pa) or _is_text(kind, pa):
@@ -167,10 +163,13 @@ def _check_type(path: Path, name: str, kind: Any, pa: Any, roles: Roles) -> None
         if roles.takes_text(name):
             return
         raise TableError(
-            f"{path}: column {name!r} holds dates or times, not numbers; {_remedy(name)}, or turn "
-            "it into a number"
+            f"{path}: column {name!r} holds dates or times, not numbers; {other_uses(name)}, or "
+            "turn it into a number"
         )
-    raise TableError(f"{path}: column {name!r} holds {kind}, not numbers; {_remedy(name)}")
+    raise TableError(
+        f"{path}: column {name!r} holds {kind}, not numbers; leave it out with --drop {name!r}, or "
+        f"name the rows by it with --label-column {name!r}"
+    )
 
 
 def _content(
