@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from dynpart import DynamicPartitionModel, load
 from dynpart.cli import app
+from dynpart.datasets import make_pairs
 from dynpart.describing import (
     MANY_BITS,
     RowTypeSummary,
@@ -101,6 +102,10 @@ def test_lines_of_a_description_are_what_the_arrays_say(model, animals):
     for k, name in enumerate(names):
         share = codes[:, k].mean()
         heads = [line for line in lines if line.startswith(f"{name}   (expert {k}, in ")]
+        if not share:
+            assert not heads
+            assert f"Active in no row: expert {k}." in lines
+            continue
         assert len(heads) == 1
         told = float(re.search(r"in ([0-9.]+)% of rows", heads[0])[1])
         assert told == pytest.approx(100 * share, abs=0.51)
@@ -190,8 +195,10 @@ def test_frame_text_and_notebook_say_the_same(model, animals):
     assert set(frame["name"]) == set(model.expert_names_)
     text, page = str(told), told._repr_html_()
     for one in told.experts:
-        assert one.name in text
         assert one.name in page
+        if not one.active:
+            continue
+        assert one.name in text
         assert all(o.told() in text for o in one.opinions)
         assert all((" of its rows" in o.told()) == (o.decides < 0.5) for o in one.opinions)
     json.dumps(told.to_dict(), allow_nan=False)
@@ -230,6 +237,15 @@ def test_types_after_the_tenth_are_told_together():
     assert lines[-1] == f"{sum(shares[10:]):.1%}  4 other types"
     assert types_in_words(types[:10]) == lines[:10]
     assert types_in_words(types[:11])[-1].endswith("  1 other type")
+
+
+def test_rows_with_an_empty_label_are_called_by_their_number():
+    X = make_pairs(2)
+    model = DynamicPartitionModel(4, random_state=0).fit(X)
+    labels = ["", " ", *(f"site {n}" for n in range(2, len(X)))]
+    typical = {label for one in model.describe(X, labels=labels).experts for label in one.typical}
+    assert {"row 0", "row 1", "site 2"} <= typical
+    assert model.explain(X, 1, label=" ").lines()[0].startswith("Row 1:")
 
 
 def test_a_type_says_how_many_of_its_rows_have_an_expert():
@@ -384,9 +400,11 @@ def test_fit_ends_with_three_lines_for_newcomers(animals, model, tmp_path):
     said = call("fit", data, "-k", 4, "-o", out).stderr
     found, worth, following = said.strip().splitlines()[-3:]
     told = model.describe(animals)
+    n_used = sum(one.active > 0 for one in told.experts)
+    unused = " 1 more is never used." if n_used == 3 else ""
     assert found == (
-        "4 experts found in 120 rows of 6 variables; a row is explained by "
-        f"{told.mean_active:.1f} of them."
+        f"{n_used} experts found in 120 rows of 6 variables; a row is explained by "
+        f"{told.mean_active:.1f} of them.{unused}"
     )
     assert worth == told.saving.replace("A row", "A training row")
     assert following.startswith(f"Next: dynpart describe {out} {data}")
@@ -406,9 +424,9 @@ def test_fit_ends_with_three_lines_for_newcomers(animals, model, tmp_path):
 
 def test_describe_prints_text_json_and_csv(files, model, animals):
     fitted, data = files
-    names = model.expert_names_
+    names, used = model.expert_names_, model.transform(animals).any(axis=0)
     text = call("describe", fitted, data).stdout
-    assert all(name in text for name in names)
+    assert all((f"{names[k]}   (expert {k}," in text) == used[k] for k in range(4))
     assert re.search(r"animal \d", text)
     told = json.loads(call("describe", fitted, data, "--json").stdout)
     expected = json.loads(json.dumps(model.describe(animals).to_dict()))

@@ -47,6 +47,8 @@ def kind_of(values, **said):
         (["1", "2", "3"], "categorical"),
         ([True, None, False], "binary"),
         (["18-25", "26-35", "18-25"], "categorical"),
+        (["1", "2", "3", "4", "5+"], "categorical"),
+        (["1+", "2+", "3+"], "categorical"),
         (pd.Categorical([1, 0, 1]), "categorical"),
         (pd.array([1, None, 0], dtype="Int64"), "binary"),
         (pd.array([True, None, False], dtype="boolean"), "binary"),
@@ -68,7 +70,8 @@ def test_a_column_is_what_a_person_would_guess(values, kind):
         ([0, 1] * 10 + [2], "real"),
         ([2] * 20, "real"),
         ([0.5, 1.0] * 10, "real"),
-        ([1, 2] * 9 + [np.nan] * 9, "real"),
+        ([1, 2] * 9 + [np.nan] * 9, "categorical"),  # as a column without gaps beside it
+        ([1, 2] * 4 + [np.nan] * 30, "real"),  # hardly anything observed
     ],
 )
 def test_two_whole_numbers_in_many_rows_are_codes_of_levels(values, kind):

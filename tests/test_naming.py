@@ -401,6 +401,18 @@ def test_experts_of_one_name_are_told_apart_by_weaker_traits():
     assert names == ["milk", "milk, fins"]
 
 
+def test_names_that_differ_in_order_alone_count_as_equal():
+    eta = np.array([[[0.99, 0.98], [0.98, 0.99], [0.99, 0.98]]])
+    experts = Experts(Bernoulli(), eta, np.zeros((3, 2)))
+    moments = column_moments(np.array([[1.0, 1], [0, 0], [0, 0], [0, 0]]))
+    opinions = opinions_of(experts, np.full(3, 0.3), moments, None)
+    schema = Schema.of("binary", 2, names=["milk", "tail"])
+    names = expert_names(opinions, schema)
+    assert all({*name.split(" (")[0].split(", ")} == {"milk", "tail"} for name in names)
+    assert {name.partition(" (")[2] for name in names} == {"", "2)", "3)"}
+    assert expert_names(opinions, schema, {1: "tail, milk"})[0].endswith(" (2)")
+
+
 @pytest.mark.parametrize(
     ("share", "text"),
     [(0.0, "0%"), (1.0, "100%"), (0.404, "40%"), (0.031, "3.1%"), (0.0002, "under 0.1%"),
@@ -414,6 +426,11 @@ def test_columns_begin_with_the_experts_number():
     names = ["milk, hair, eggs: no", "Été (2)", "!", "a word " * 20]
     columns = column_names(names)
     assert columns[:3] == ["expert0_milk_hair_eggs_no", "expert1_ete_2", "expert2"]
+    long = ["high cheese, low wine, sometimes status crew", "a very long trait of many words, b"]
+    assert column_names(long) == [
+        "expert0_high_cheese_low_wine",
+        "expert1_a_very_long_trait_of_many_words",
+    ]
     assert all(column.isidentifier() and len(column) < 45 for column in columns)
     assert [expert_of_column(column) for column in columns] == [0, 1, 2, 3]
     assert expert_of_column("expertise") is None

@@ -8,6 +8,7 @@ from typing import Any, Self
 from numpy.typing import NDArray
 
 from dynpart.fitting import LearningModel
+from dynpart.learning import Remedies
 from dynpart.storage import restore
 from dynpart.validation import check_width, checked_array
 
@@ -15,8 +16,16 @@ from dynpart.validation import check_width, checked_array
 class BareModel(LearningModel):
     """The methods of :class:`dynpart.DynamicPartitionModel`, for arrays and tables of commands.
 
-    Parameters and results are the same. Data frames need the estimator.
+    Parameters and results are the same. Data frames need the estimator. Warnings of a fit advise
+    options of `dynpart fit`.
     """
+
+    _remedies = Remedies(
+        fewer_experts="a smaller -k",
+        several_fits="--n-init 5",
+        more_iterations="more --iterations",
+        parts_in_a_row="--active",
+    )
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters by name, in the order of the estimator."""

@@ -35,9 +35,9 @@ _DAY = "|".join(
 )
 _DATE = re.compile(rf"({_DAY})([t ]+{_CLOCK})?|{_CLOCK}", re.IGNORECASE)
 
-_SIGNS = r"[\s$€£¥%‰+−-]*"
+_SIGNS, _ENDS = r"[\s$€£¥%‰+−-]*", r"[\s$€£¥%‰−-]*"  # 5+ is not a number but a level, as is >4
 _LIKE_A_NUMBER = re.compile(
-    rf"\(?{_SIGNS}([0-9]{{1,3}}([ ,.'’\u00a0\u202f][0-9]{{3}})+|[0-9]+)([.,][0-9]+)?{_SIGNS}\)?"
+    rf"\(?{_SIGNS}([0-9]{{1,3}}([ ,.'’\u00a0\u202f][0-9]{{3}})+|[0-9]+)([.,][0-9]+)?{_ENDS}\)?"
 )
 
 

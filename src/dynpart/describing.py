@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynpart.arrays import row_blocks, to_numpy
+from dynpart.codebook import MOST_CODES
 from dynpart.composition import owners
 from dynpart.naming import opinion_in_words, percent, says_in_words
 from dynpart.opinions import Opinions, usual_parameters
@@ -240,11 +241,15 @@ class Description:
         """The text of ``print``, line by line."""
         told = [self._summary(), *self._judged()]
         for one in self.experts:
+            if not one.active:
+                continue
             told += ["", f"{one.name}   (expert {one.expert}, in {percent(one.active)} of rows)"]
             width = max((len(o.variable) for o in one.opinions), default=0)
             told += [f"   {o.variable:<{width}}  {o.told()}" for o in one.opinions]
             for title, items in _lists(one):
                 told.append(f"   {title}: {items}")
+        if unused := self._unused():
+            told += ["", unused]
         if len(self.types) > 1:
             told += ["", "Types of rows, by the experts that come together in them:"]
             told += [f"   {line}" for line in types_in_words(self.types)]
@@ -261,6 +266,12 @@ class Description:
         experts = f"{len(self.experts)} experts" if len(self.experts) > 1 else "One expert"
         variables = counted(self.n_variables, self.unit)
         return f"{experts} for {variables}; {self.mean_active:.1f} active in a row{rows}."
+
+    def _unused(self) -> str:
+        """A sentence on experts that are active in no row; empty if there are none."""
+        unused = sorted(one.expert for one in self.experts if not one.active)
+        experts = "experts" if len(unused) > 1 else "expert"
+        return f"Active in no row: {experts} {', '.join(map(str, unused))}." if unused else ""
 
     def _judged(self) -> list[str]:
         told = [self.saving] if self.saving else []
@@ -571,6 +582,8 @@ class DescribesItself:
         if X is not None:
             related = _correlation(codes, np.ones(len(codes)))
         elif book is not None:
+            if len(book) < MOST_CODES:  # it has the codes of all rows
+                share = np.where(book.codes.any(axis=0), share, 0.0)
             related = _correlation(book.codes, book.counts)
         else:
             related = np.zeros((n_experts, n_experts))
@@ -590,7 +603,7 @@ class DescribesItself:
         )
         types = _types_in_short(self.types_, names)
         unit = "variable" if schema.image_shape is None else "pixel"
-        active = float(share.sum())
+        active = float((share if X is not None else self.activation_probabilities_).sum())
         return Description(experts, len(schema), active, types=types, unit=unit, **judged)
 
     def independent_scores(self, X: Any) -> Array:
@@ -752,14 +765,14 @@ def rows_by_type(codes: NDArray[Any], types: NDArray[np.integer]) -> NDArray[np.
 
 
 def row_labels(X: Any, labels: Sequence[str] | None, n_rows: int) -> list[str]:
-    """Names of rows: as given, from the index of a data frame, or their numbers."""
+    """Names of rows: as given, from the index of a data frame, or their numbers if empty."""
     if labels is not None:
         if len(labels) != n_rows:
             raise ValueError(f"labels must have one entry per row ({n_rows}), got {len(labels)}")
-        return [str(label) for label in labels]
+        return [str(label).strip() or f"row {n}" for n, label in enumerate(labels)]
     index = getattr(X, "index", None)
     if index is not None and len(index) == n_rows and not callable(index):
-        return [str(label) for label in index]
+        return [str(label).strip() or f"row {n}" for n, label in enumerate(index)]
     return [f"row {n}" for n in range(n_rows)]
 
 

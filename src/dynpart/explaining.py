@@ -156,7 +156,7 @@ class Explanation:
         )  # fmt: skip
         gaps = self.n_variables - self.n_observed
         unseen = f", {gaps} of them not observed" if gaps else ""
-        yield f"{self.row}: {who} its {self.n_variables} {self.unit}{unseen}."
+        yield f"{self.row}: {who} its {self._variables()}{unseen}."
         for place, part in enumerate(used, start=1):
             yield ""
             yield from self._told_part(place, part)
@@ -171,10 +171,15 @@ class Explanation:
         yield from self._told_unexplained()
         yield from self._told_in_all()
 
+    def _variables(self) -> str:
+        """The number of variables: "1 variable", "784 pixels"."""
+        unit = self.unit.removesuffix("s") if self.n_variables == 1 else self.unit
+        return f"{self.n_variables} {unit}"
+
     def _told_part(self, place: int, part: Part) -> Iterator[str]:
         yield f"{place}. {part.name}   (expert {part.expert}, in {percent(part.active)} of rows)"
         where = f" and helps most {part.where}" if part.where else ""
-        yield f"   It explains {part.n_owned} of {self.n_variables} {self.unit}{where}."
+        yield f"   It explains {part.n_owned} of {self._variables()}{where}."
         width = max((len(cell.variable) for cell in part.cells), default=0)
         for cell in part.cells:
             yield f"   - {cell.variable:<{width}}  says {cell.says}{_seen(cell)}"
@@ -321,7 +326,7 @@ class ExplainsRows:
             code_nats = float(view.own.sum()) - float(to_numpy(self.score_samples(X))[0])
         saved = float((view.own - view.usual).sum()) - (code_nats or 0.0)
         return Explanation(
-            f"Row {row}" + (f" ({label})" if label else ""),
+            f"Row {row}" + (f" ({label})" if label and label.strip() else ""),
             n_experts,
             len(view.schema),
             int(view.observed.sum()),

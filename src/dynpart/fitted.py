@@ -637,8 +637,8 @@ class FittedModel(
         if not n_empty:
             return codes
         warnings.warn(
-            f"{rows_have(n_empty)} no observed value, and gets the most probable code under the "
-            "prior",
+            f"{rows_have(n_empty)} no observed value: such rows get the most probable code under "
+            "the prior",
             UserWarning,
             stacklevel=4,
         )

@@ -31,6 +31,7 @@ from dynpart.learning import (
     IterationRecord,
     Paper,
     Plan,
+    Remedies,
     Task,
     activation_probabilities,
     complaints,
@@ -61,6 +62,7 @@ class LearningModel(CountedModel):
     """A model that can learn; see :class:`dynpart.DynamicPartitionModel`."""
 
     _complaint: ClassVar[type[Warning]] = LearningWarning
+    _remedies: ClassVar[Remedies] = Remedies()
     """Category of warnings about a fit."""
     _parameter_constraints: ClassVar[dict] = {
         "n_experts": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
@@ -325,7 +327,13 @@ class LearningModel(CountedModel):
         limit, unseen = task.max_active, fit.unseen
         several = fit.adaptation.mixture or len(fit.adaptation.trials) > 1
         for complaint in complaints(
-            summary, fit.experts, fit.history, limit, unseen, several_trials=several
+            summary,
+            fit.experts,
+            fit.history,
+            limit,
+            unseen,
+            several_trials=several,
+            remedies=self._remedies,
         ):
             warnings.warn(complaint, self._complaint, stacklevel=4)
 

@@ -23,7 +23,9 @@ FEW_NUMBERS = 10
 FEW_TEXTS = 20
 """A column with at most this many different texts has levels, for any number of rows."""
 ROWS_OF_TWO = 20
-"""Two different integers in at least this many rows are two levels, such as 1 and 2."""
+"""Two different integers in a table of at least this many rows are two levels, such as 1 and 2."""
+OBSERVED_OF_TWO = 10
+"""Minimum number of rows in which such levels are observed."""
 
 
 def column_settings(columns: Any, n_features: int, names: Sequence[str] | None) -> ColumnSettings:
@@ -141,6 +143,7 @@ class Survey:
         self.zero_one: NDArray[np.bool_] = np.empty(0, dtype=bool)
         self.two: dict[int, set[float]] = {}
         """Columns with at most two different numbers so far, and these numbers."""
+        self.n_rows = 0
         self.n_observed: NDArray[np.intp] = np.empty(0, dtype=np.intp)
         self.low: NDArray[np.float64] = np.empty(0)
         self.high: NDArray[np.float64] = np.empty(0)
@@ -158,6 +161,7 @@ class Survey:
             self.n_observed = np.zeros(n_features, dtype=np.intp)
             self.low, self.high = np.full(n_features, np.inf), np.full(n_features, -np.inf)
             self.whole = np.ones(n_features, dtype=bool)
+        self.n_rows += table.shape[0]
         self.zero_one &= _are_zero_or_one(table.values)
         self._count_numbers(table.values)
         for d, words in enumerate(table.words):
@@ -287,7 +291,8 @@ class Survey:
         """Whether a column has two different integers, not 0 and 1, in many rows."""
         numbers = self.two.get(d, set())
         whole = len(numbers) == 2 and all(number.is_integer() for number in numbers)
-        return whole and not self.zero_one[d] and bool(self.n_observed[d] >= ROWS_OF_TWO)
+        many = self.n_rows >= ROWS_OF_TWO and bool(self.n_observed[d] >= OBSERVED_OF_TWO)
+        return whole and not self.zero_one[d] and many
 
     def _in_order(self, d: int, texts: Counter[str]) -> list[str]:
         words = list(texts)
@@ -298,14 +303,19 @@ class Survey:
         if not names:
             raise ValueError(f"X has no observed value in {self._called(d)}: leave the column out")
         if len(names) > MOST_LEVELS:
-            raise ValueError(
-                f"{self._called(d)} has {len(names):,} levels, and a categorical column may have "
-                f"{MOST_LEVELS:,}: join rare ones, or leave the column out"
-            )
+            raise ValueError(too_many_levels(self._called(d), len(names)))
         return tuple(names)
 
     def _called(self, d: int) -> str:
         return column_words(d, self.names)
+
+
+def too_many_levels(called: str, n_levels: int) -> str:
+    """The message about a categorical column with more than `MOST_LEVELS` levels."""
+    return (
+        f"{called} has {n_levels:,} levels, and a categorical column may have {MOST_LEVELS:,}: "
+        "join rare ones, or leave the column out"
+    )
 
 
 def tells_rows_apart(n_different: int, n_observed: int) -> bool:

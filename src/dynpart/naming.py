@@ -16,6 +16,7 @@ from dynpart.opinions import Array, Opinions, divergence, largest
 from dynpart.schema import Schema
 
 MOST_TRAITS = 3
+TRAIT_SEPARATOR = ", "
 LEAST_SHARE = 0.3
 """Minimum distinction of a trait relative to the first one."""
 LEAST_NATS = 0.02
@@ -80,14 +81,14 @@ def expert_names(
     given = given or {}
     labels = () if schema.image_shape is not None else short_labels(schema.labels())
     names: dict[int, str] = dict(given)
-    taken = set(given.values())
+    taken = {form for name in given.values() for form in (name, _in_any_order(name))}
     for k in range(len(opinions.value)):
         if k in given:
             continue
         candidates = list(_candidates(opinions, schema, k, labels))
-        free = (name for name in candidates if name not in taken)
+        free = (name for name in candidates if _in_any_order(name) not in taken)
         names[k] = next(free, None) or _numbered(candidates[0], taken)
-        taken.add(names[k])
+        taken |= {names[k], _in_any_order(names[k])}
     return [names[k] for k in range(len(opinions.value))]
 
 
@@ -100,15 +101,25 @@ def _candidates(opinions: Opinions, schema: Schema, k: int, labels: Sequence[str
     if not telling:
         yield UNREMARKABLE
         return
-    yield ", ".join(telling)
+    yield TRAIT_SEPARATOR.join(telling)
     more = traits(opinions, schema, k, labels, MOST_TRAITS + 2, least_share=0.0)
     for count in range(len(telling) + 1, len(more) + 1):
-        yield ", ".join(more[:count])
+        yield TRAIT_SEPARATOR.join(more[:count])
+
+
+def _in_any_order(name: str) -> str:
+    """A name with its traits sorted: names that differ in order alone have the same one.
+
+    A number at the end stays there.
+    """
+    match = re.fullmatch(r"(.*?)( \([0-9]+\))?", name, re.DOTALL)
+    plain, number = (name, "") if match is None else (match[1], match[2] or "")
+    return TRAIT_SEPARATOR.join(sorted(plain.split(TRAIT_SEPARATOR))) + number
 
 
 def _numbered(name: str, taken: set[str]) -> str:
     number = 2
-    while f"{name} ({number})" in taken:
+    while _in_any_order(f"{name} ({number})") in taken:
         number += 1
     return f"{name} ({number})"
 
@@ -370,7 +381,7 @@ def _place_names(opinions: Opinions, shape: tuple[int, int], k: int) -> Iterable
     usual = opinions.weight.sum(axis=0)
     told = [f"{word}{place_in_words(side, shape, usual)}" for side, word in sides if side.any()]
     yield told[0]
-    yield ", ".join(told)
+    yield TRAIT_SEPARATOR.join(told)
 
 
 # ------------------------------------------------------------------ columns
@@ -385,13 +396,21 @@ def column_names(names: Iterable[str]) -> list[str]:
 
 
 def _ending(name: str) -> str:
+    """As many traits of a name as a column has room for; words of the first one if it is long."""
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
-    words = re.findall("[a-z0-9]+", plain)
+    told = [re.findall("[a-z0-9]+", part) for part in plain.split(TRAIT_SEPARATOR)]
+    return _joined("".join(f"_{word}" for word in words) for words in told) or _joined(
+        f"_{word}" for word in told[0]
+    )
+
+
+def _joined(parts: Iterable[str]) -> str:
+    """The first parts, as many as have room in the name of a column."""
     ending = ""
-    for word in words:
-        if len(ending) + 1 + len(word) > LONGEST_COLUMN:
+    for part in parts:
+        if len(ending) + len(part) > LONGEST_COLUMN:
             break
-        ending += f"_{word}"
+        ending += part
     return ending
 
 

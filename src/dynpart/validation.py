@@ -316,9 +316,9 @@ def rows_have(n_rows: int) -> str:
     --------
     >>> from dynpart.validation import rows_have
     >>> rows_have(1), rows_have(3)
-    ('1 row has', 'each of 3 rows has')
+    ('1 row has', '3 rows have')
     """
-    return "1 row has" if n_rows == 1 else f"each of {n_rows} rows has"
+    return "1 row has" if n_rows == 1 else f"{n_rows:,} rows have"
 
 
 def check_finite(rows: Any, name: str = "X", columns: Names = None) -> None:

@@ -217,6 +217,72 @@ def test_texts_that_tell_rows_apart_are_labels_or_left_out(tmp_path):
         assert explained.startswith("Row 3 (name 3):")
 
 
+def test_a_text_that_most_rows_lack_names_no_rows(tmp_path):
+    rng = np.random.default_rng(0)
+    notes = [f"note {i}" if i % 3 == 0 else "" for i in range(60)]
+    numbers = [f"{rng.integers(0, 2)},{rng.random():.3f}" for _ in notes]
+    lines = list(zip(["note", *notes], ["sick,dose", *numbers], strict=True))
+    data, model = tmp_path / "t.csv", tmp_path / "m.dynpart"
+    for place in (1, -1):
+        data.write_text("".join(",".join(line[::place]) + "\n" for line in lines))
+        told = run("fit", data, "-k", 2, "--iterations", 2, "-o", model, "--force").stderr
+        assert "left out: 20 different texts in 20 of 60 rows" in told
+        assert "labels" not in told
+        assert run("explain", model, data, "--row", 3).stdout.startswith("Row 3:")
+
+
+@pytest.mark.parametrize("ending", [".csv", ".jsonl", ".parquet"])
+def test_booleans_are_written_back_as_they_were(tmp_path, ending):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"sick": rng.random(40) < 0.5, "old": rng.random(40) < 0.5})
+    gappy = frame.astype("boolean")
+    gappy.iloc[3, 0] = None
+    for name, table in (("full", frame), ("gappy", gappy)):
+        path = tmp_path / f"{name}{ending}"
+        if ending == ".jsonl":
+            table.to_json(path, orient="records", lines=True)
+        elif ending == ".parquet":
+            table.to_parquet(path, index=False)
+        else:
+            table.to_csv(path, index=False)
+    full, data, model = tmp_path / f"full{ending}", tmp_path / f"gappy{ending}", tmp_path / "m"
+    run("fit", full, "-k", 2, "--iterations", 2, "-o", model)
+    words = {"false", "true"} if ending == ".jsonl" else {"False", "True"}
+    for told in (run("impute", model, data).stdout, run("sample", model, "--rows", 40).stdout):
+        assert {cell for row in rows_of(told)[1:] for cell in row} == words
+    out = tmp_path / "out.parquet"
+    run("impute", model, data, "-o", out)
+    assert [dtype.kind for dtype in pd.read_parquet(out).dtypes] == ["b", "b"]
+    (tmp_path / "numbers.csv").write_text("sick,old\n1,0\n,1\n0,1\n")
+    filled = rows_of(run("impute", model, tmp_path / "numbers.csv").stdout)
+    assert filled[1:] in ([["1", "0"], [str(i), "1"], ["0", "1"]] for i in (0, 1))
+
+
+def test_one_row_and_one_variable_are_told_in_the_singular(tmp_path):
+    data, one, model = tmp_path / "t.csv", tmp_path / "one.csv", tmp_path / "m.dynpart"
+    data.write_text("sick\n" + "yes\nno\n" * 20)
+    one.write_text("sick\nyes\n")
+    run("fit", data, "-k", 1, "--iterations", 2, "-o", model)
+    explained = run("explain", model, one, "--row", 0).stdout
+    assert "one expert explains its 1 variable." in explained
+    assert "It explains 1 of 1 variable." in explained
+    said = run("score", model, one, "-o", tmp_path / "s.csv").stderr
+    assert f"{tmp_path / 's.csv'}: 1 row\n1 row, 1.0 bits a row" in said
+
+
+def test_too_many_levels_have_a_remedy(tmp_path):
+    data, fit = tmp_path / "t.csv", ("-k", 2, "-o", tmp_path / "m.dynpart")
+    lines = [f"{i % 2},shop {i // 3},{i}\n" for i in range(3300)]
+    data.write_text("".join(["sick,shop,zip\n", *lines]))
+    for options, message in [
+        ((), "column 'shop' has 1,100 levels"),
+        (("--drop", "shop", "--categorical", "zip"), "column 'zip' has 3,300 levels"),
+    ]:
+        told = run("fit", data, *options, *fit, status=2).stderr
+        assert f"{data}: {message}" in told
+        assert f"leave the column out with --drop {message.split()[1]}" in told
+
+
 def numbered(start, n=30):
     """A table whose first column only numbers the rows, as R and pandas write it."""
     rng = np.random.default_rng(0)
@@ -233,7 +299,7 @@ def test_names_of_rows_are_better_labels_than_their_numbers(tmp_path, start):
     assert "Row 3 (animal 3):" in run("explain", model, data, "--row", 3).stdout
     assert rows_of(run("encode", model, data).stdout)[4][0] == "animal 3"
     filled = rows_of(run("impute", model, data).stdout)
-    assert filled[0][:2] == ["row", "name"]
+    assert filled[0][:2] == ["", "name"]
     assert filled[4][:2] == [str(start + 3), "animal 3"]
 
 

@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_extraction.image import grid_to_graph
 
 from dynpart import DynamicPartitionModel
+from dynpart.bare import BareModel
 from dynpart.composition import responsibilities
 from dynpart.datasets import bars_recovered, make_bars, make_pairs, pairs_recovered
 from dynpart.engines import (
@@ -366,6 +367,10 @@ def test_complaints_name_what_went_wrong():
     found = complaints(one_each, experts, (), 4)
     assert any("one active expert in every row" in text for text in found)
     assert any("3 of 4 experts are never used" in text for text in found)
+    assert any("try n_init=5, more iterations" in text for text in found)
+    options = complaints(one_each, experts, (), 4, remedies=BareModel._remedies)
+    assert all("--n-init 5" in text and "n_init" not in text for text in options)
+    assert any("try a smaller -k, or" in text for text in options)
     assert complaints(CodeSummary(20, np.array([9, 8, 7, 9]), 0.0), experts, (), 4) == []
 
 

@@ -2,15 +2,19 @@
 
 import gzip
 import struct
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 from scipy.io import savemat
 
+from dynpart.schema import Schema
 from dynpart.tables import TableError, read_table, write_table
 
 
@@ -44,6 +48,46 @@ def test_one_array_of_several_is_chosen_by_name(tmp_path):
             read_table(tmp_path / name, array="c")
 
 
+@pytest.mark.parametrize(
+    ("index", "first"),
+    [
+        (pd.date_range("2021-03-04", periods=3), "2021-03-04"),
+        (pd.Index([7, 3, 5]), "7"),
+        (pd.Index(["x", "y", "z"]), "x"),
+    ],
+)
+@pytest.mark.parametrize("name", [None, "site"])
+def test_the_index_of_a_stored_data_frame_is_the_labels(tmp_path, index, first, name):
+    path = tmp_path / "t.parquet"
+    frame = pd.DataFrame({"a": [1.5, 2.0, 3.0], "note": ["p", "p", "q"]}, index=index)
+    frame.rename_axis(name).to_parquet(path)
+    table = read_table(path)
+    assert (table.names, table.labels[0]) == (("a", "note"), first)
+    assert table.label_name == (name or "")
+    assert "--no-labels" in table.remarks[0]
+    assert read_table(path, keep=["a"]).labels == table.labels
+    stored = name or "__index_level_0__"
+    assert read_table(path, drop=[stored]).labels is None
+    if first == "7":
+        assert read_table(path, label_column=False).names == ("a", "note", stored)
+    like = read_table(path, like=Schema(("real", "categorical"), ("a", stored)))
+    assert stored in like.names
+
+
+def test_metadata_of_pandas_may_be_anything(tmp_path):
+    for stored in (b"{", b"[]", b"{}", b'{"index_columns": ["c"]}', b'{"index_columns": [{}]}'):
+        table = pa.table({"a": [1, 0], "b": [0, 1]}).replace_schema_metadata({b"pandas": stored})
+        pq.write_table(table, tmp_path / "t.parquet")
+        assert read_table(tmp_path / "t.parquet").names == ("a", "b")
+
+
+def test_decimals_of_a_parquet_file_are_numbers(tmp_path):
+    prices = pa.array([Decimal("1.25"), None, Decimal("-3.10")], pa.decimal128(5, 2))
+    pq.write_table(pa.table({"price": prices, "a": [1, 0, 1]}), tmp_path / "t.parquet")
+    values = read_table(tmp_path / "t.parquet").values
+    np.testing.assert_array_equal(values[:, 0], [1.25, np.nan, -3.1])
+
+
 def test_parquet_keeps_names_and_labels(tmp_path):
     frame = pd.DataFrame({"site": ["x", "y"], "a": [1, 0], "b": [True, False]})
     frame.to_parquet(tmp_path / "t.parquet", index=False)
@@ -54,7 +98,8 @@ def test_parquet_keeps_names_and_labels(tmp_path):
     frame["note"] = ["p", None]
     frame.to_parquet(tmp_path / "t.parquet", index=False)
     noted = read_table(tmp_path / "t.parquet")
-    assert (noted.names, noted.words) == (("a", "b", "note"), (None, None, ("p",)))
+    assert noted.names == ("a", "b", "note")
+    assert noted.words == (None, ("False", "True"), ("p",))
     np.testing.assert_array_equal(noted.values[:, 2], [0, np.nan])
     assert read_table(tmp_path / "t.parquet", drop=["note"]).names == ("a", "b")
     frame["a"] = [1.0, None]

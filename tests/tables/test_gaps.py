@@ -76,12 +76,18 @@ def test_names_are_found_over_gaps(table):
 
 
 def test_labels_are_found_where_the_first_one_is_missing(table):
-    t = table("site,a\n,1\nNA,2\nwood,3\n,4\n")
-    assert t.labels == ("", "", "wood", "")
+    t = table("site,a\n,1\nNA,2\nwood,3\nmoor,4\n")
+    assert t.labels == ("", "", "wood", "moor")
     np.testing.assert_array_equal(t.values.T, [[1, 2, 3, 4]])
     numbers = table("a,b\n,1\n,2\n5,3\n")
     assert numbers.labels is None
     np.testing.assert_array_equal(numbers.values[:, 0], [NAN, NAN, 5])
+
+
+def test_a_mostly_empty_column_of_texts_holds_no_labels(table):
+    t = table("site,a\n,1\nNA,2\nwood,3\n,4\n")
+    assert t.labels is None
+    assert t.words[0] == ("wood",)
 
 
 def test_nameless_labels_may_have_gaps_but_not_repeat(table):

@@ -124,6 +124,11 @@ def test_dates_in_a_parquet_file_have_a_remedy(tmp_path):
     pq.write_table(pa.table({"day": day, "a": [1, 0]}), tmp_path / "t.parquet")
     with pytest.raises(TableError, match=r"'day' holds dates.*--drop 'day'.*into a number"):
         read_table(tmp_path / "t.parquet")
+    texts = pa.table({"a": [1, 0], "day": ["2021-03-04", "2021-03-05"]})
+    pq.write_table(texts, tmp_path / "t.parquet")
+    with pytest.raises(TableError, match=r"'day' is .* a date.*--drop 'day'.*into a number"):
+        read_table(tmp_path / "t.parquet")
+    pq.write_table(pa.table({"day": day, "a": [1, 0]}), tmp_path / "t.parquet")
     table = read_table(tmp_path / "t.parquet", label_column="day")
     assert table.names == ("a",)
     assert table.labels[0].startswith("2021-03-04")

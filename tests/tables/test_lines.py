@@ -33,15 +33,17 @@ def test_keys_are_columns_in_the_order_of_their_first_appearance(table):
 
 
 def test_a_first_key_of_text_holds_labels(table):
-    text = '{"site": null, "x": 1}\n{"site": "wood", "x": 0}\n{"x": 1}\n'
+    begin = '{"site": null, "x": 1}\n{"site": "wood", "x": 0}\n{"x": 1}\n'
+    text = begin + '{"site": "moor", "x": 0}\n'
     t = table(text)
-    assert (t.names, t.labels) == (("x",), ("", "wood", ""))
+    assert (t.names, t.labels) == (("x",), ("", "wood", "", "moor"))
     assert t.values.dtype == np.uint8
     assert "taken for the rows' labels" in t.remarks[0]
     both = table('{"x": 1, "site": "moor", "y": 2}\n', label_column="site")
     assert (both.names, both.labels, both.remarks) == (("x", "y"), ("moor",), ())
     assert table(text, drop=["site"]).labels is None
-    assert table(text, label_column=False).words == (("wood",), None)
+    assert table(text, label_column=False).words == (("moor", "wood"), None)
+    assert table(begin).labels is None
 
 
 def test_columns_are_chosen_by_name(table):
@@ -73,8 +75,8 @@ def test_it_may_be_zipped_and_come_by_standard_input(table, monkeypatch):
         ("[" * 100_000, {}, "line 1 is no JSON"),
         ('{"a": 1, "a": 2}\n', {}, "line 1 has two columns named 'a'"),
         ('{"": 1}\n', {}, "line 1 has a key without a letter"),
-        ('{"a": 1, "b": "5%"}\n', {}, r"column 'b' is '5%', not a number; .*--drop 'b'"),
-        ('{"a": 1, "b": "2020-01-01"}\n', {}, r"column 'b' is '2020-01-01', a date"),
+        ('{"a": 1, "b": "5%"}\n', {}, r"column 'b' is '5%', not a plain number; .*--drop 'b'"),
+        ('{"a": 1, "b": "2020-01-01"}\n', {}, r"column 'b' is '2020-01-01', a date, .*into a num"),
         ('{"a": 1e999}\n', {}, "column 'a' is inf"),
         ('{"a": -Infinity}\n', {}, "column 'a' is -inf"),
         ('{"a": 1' + "0" * 400 + "}\n", {}, "column 'a' is inf"),
@@ -82,7 +84,7 @@ def test_it_may_be_zipped_and_come_by_standard_input(table, monkeypatch):
         ('{"a": 1}\n', {"drop": ["z"]}, "no column named 'z' to drop"),
         ('{"a": 1}\n', {"drop": ["a"]}, "no column to learn from"),
         ('{"a": 1}\n', {"label_column": "z"}, "no column named 'z' to take labels from"),
-        ('{"a": "$5", "b": 1}\n', {"keep": ["a,b"]}, "column 'a' is '\\$5', not a number"),
+        ('{"a": "$5", "b": 1}\n', {"keep": ["a,b"]}, "column 'a' is '\\$5', not a plain number"),
         (b'{"a": \xff}\n', {}, "is not UTF-8 text"),
     ],
 )

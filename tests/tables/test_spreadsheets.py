@@ -45,5 +45,6 @@ def test_control_characters_reach_files_but_no_terminal(monkeypatch):
             return True
 
     for stream, shown in ((Terminal(), "\\x1b[2J"), (io.StringIO(), "\x1b[2J")):
-        _write._write_text(stream, np.eye(1), ["a"], ["\x1b[2J"], ",")
+        labels = _write._Labels(["\x1b[2J"], "row", 0)
+        _write._write_text(stream, np.eye(1), ["a"], labels, ",")
         assert stream.getvalue() == f"row,a\n{shown},1.0\n"

@@ -3,7 +3,7 @@
 Each command is a module of this package with a function ``command`` and an entry in `COMMANDS`.
 A command module imports what is heavy inside its function, so that ``dynpart --help`` is quick.
 Whatever `KNOWN_ERRORS` it raises is printed without a traceback and ends with status 2; an
-interruption ends with status 130, a closed output with 141.
+interruption ends with status 130, a closed output with 141. Warnings are printed as notes.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import typer
 from typer.core import TyperGroup
 
 from dynpart import notices
+from dynpart.cli._shared import warnings_in_words
 from dynpart.terminal import printable
 
 COMMANDS = (
@@ -50,7 +51,7 @@ OUTPUT_CLOSED = 141
 
 
 def report_errors(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a command so that known errors become a message on stderr and an exit status.
+    """Wrap a command: known errors become a message and an exit status, warnings a message.
 
     Parameters
     ----------
@@ -65,7 +66,8 @@ def report_errors(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def guarded(*args: Any, **kwargs: Any) -> Any:
         try:
-            return function(*args, **kwargs)
+            with warnings_in_words():
+                return function(*args, **kwargs)
         except BrokenPipeError:
             _leave_quietly()
             raise typer.Exit(OUTPUT_CLOSED) from None

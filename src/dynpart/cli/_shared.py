@@ -208,12 +208,19 @@ def say(text: str) -> None:
 
 @contextmanager
 def warnings_in_words() -> Iterator[None]:
-    """Print warnings as messages, without file and line."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    """Print each warning once, as a message without file and line."""
+    told: set[str] = set()
+
+    def tell(message: Warning | str, *_: Any, **__: Any) -> None:
+        if str(message) not in told:
+            told.add(str(message))
+            say(f"Note: {message}")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        warnings.simplefilter("always", RuntimeWarning)
+        warnings.showwarning = tell
         yield
-    for text in dict.fromkeys(str(warning.message) for warning in caught):
-        say(f"Note: {text}")
 
 
 def parsed_size(text: str | None, option: str = "--size") -> tuple[int, int] | None:
@@ -403,8 +410,7 @@ def open_model(path: Path, *, n_starts: int | None = None, n_swaps: int | None =
     """Load a model; the given search parameters replace those of the file."""
     from dynpart.bare import load_bare
 
-    with warnings_in_words():
-        model = load_bare(path)
+    model = load_bare(path)
     given = {"n_starts": n_starts, "n_swaps": n_swaps}
     model.set_params(**{name: value for name, value in given.items() if value is not None})
     return model

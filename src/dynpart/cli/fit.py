@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -206,7 +207,12 @@ def command(
     from dynpart.notices import enable_messages
     from dynpart.storage import save
     from dynpart.tables.gaps import check_observed
-    from dynpart.tables.variables import declared_kinds, understood, variables_of
+    from dynpart.tables.variables import (
+        check_levels,
+        declared_kinds,
+        understood,
+        variables_of,
+    )
     from dynpart.validation import check_limits
 
     enable_messages(not quiet)
@@ -229,6 +235,7 @@ def command(
     declared = declared_kinds(data, table, kinds)
     table, others = variables_of(table, declared, content.labels)
     check_observed(data, table)
+    check_levels(data, table, declared)
     held_out = None if valid is None else _read_valid(valid, content, table, weight)
     _check_memory(1 if n_experts == "auto" else n_experts, table)
     model = BareModel(
@@ -261,18 +268,22 @@ def command(
     _learn(model, rows, weights, checkpoint, resume)
     seconds = time.monotonic() - begun
     model.verbose = 0
-    if stability is not None:
-        model.stability(rows, stability, random_state=seed, **_weighted(weights))
-    save(model, output, overwrite=force)
-    checkpoint.unlink(missing_ok=True)
-    if not quiet:
-        say(_found(model, table, weights, data, output))
+    with warnings.catch_warnings():
+        # Learning has warned of these rows.
+        warnings.simplefilter("ignore", UserWarning)
         if stability is not None:
-            say(f"Stability: {model.stability_}. Marks are explained by: dynpart describe")
-    if verbose:
-        n_rows, n_features = table.values.shape
-        say(f"{output}: {model.n_experts_} {model.family_.name} experts, learnt in {seconds:.1f} s")
-        say(f"  {data}: {_judged(model, table, weights)} ({n_rows} rows of {n_features} variables)")
+            model.stability(rows, stability, random_state=seed, **_weighted(weights))
+        save(model, output, overwrite=force)
+        checkpoint.unlink(missing_ok=True)
+        if not quiet:
+            say(_found(model, table, weights, data, output))
+            if stability is not None:
+                say(f"Stability: {model.stability_}. Marks are explained by: dynpart describe")
+        if verbose:
+            experts = f"{model.n_experts_} {model.family_.name} experts"
+            say(f"{output}: {experts}, learnt in {seconds:.1f} s")
+            size = "{} rows of {} variables".format(*table.values.shape)
+            say(f"  {data}: {_judged(model, table, weights)} ({size})")
     if held_out is not None and valid is not None:
         held, held_weights = held_out
         held = as_numbers(held, model.schema_, valid, "missing")
@@ -349,19 +360,18 @@ def _learn(
     resume: bool,
 ) -> None:
     """Fit, and print how to continue if it is interrupted."""
-    from dynpart.cli._shared import say, warnings_in_words
+    from dynpart.cli._shared import say
 
     if resume and checkpoint.exists():
         say(f"{checkpoint}: continuing from this checkpoint")
     try:
-        with warnings_in_words():
-            model.fit(
-                values,
-                checkpoint=checkpoint,
-                every=SECONDS_BETWEEN_CHECKPOINTS,
-                resume=resume,
-                **_weighted(weights),
-            )
+        model.fit(
+            values,
+            checkpoint=checkpoint,
+            every=SECONDS_BETWEEN_CHECKPOINTS,
+            resume=resume,
+            **_weighted(weights),
+        )
     except KeyboardInterrupt:
         if checkpoint.exists():
             say(f"{checkpoint}: holds the progress; run the same command with --resume to continue")
@@ -419,13 +429,16 @@ def _found(
 
     codes = nameless(model).transform(table.values)
     per_row = np.average(codes, axis=0, weights=weights).sum()  # as `describe` has it
-    experts = f"{model.n_experts_} experts" if model.n_experts_ > 1 else "One expert"
+    n_used = int(codes.any(axis=0).sum())
+    experts = f"{n_used} experts" if n_used > 1 else "One expert"
+    n_unused = model.n_experts_ - n_used
+    unused = f" {n_unused} more {'is' if n_unused == 1 else 'are'} never used." if n_unused else ""
     n_rows, n_features = table.values.shape
     unit = "variable" if table.image_shape is None else "pixel"
     model_file, rows = shlex.quote(str(output)), shlex.quote(data)
     return (
         f"{experts} found in {counted(n_rows, 'row')} of {counted(n_features, unit)}; a row is "
-        f"explained by {per_row:.1f} of them.\n"
+        f"explained by {per_row:.1f} of them.{unused}\n"
         f"{_worth(model, table, weights, 'training row')}\n"
         f"Next: dynpart describe {model_file} {rows}   (or: explain ... --row 0, report ...)"
     )

@@ -70,7 +70,16 @@ def command(
         filled = np.asarray(nameless(fitted).impute(known.values), dtype=np.float64)
         values, words = _completed(whole, known, filled, fitted.schema_)
     names = whole.names or fitted.schema_.labels()
-    write_table(output, values, names, labels=whole.labels, words=words, overwrite=force)
+    write_table(
+        output,
+        values,
+        names,
+        labels=whole.labels,
+        label_name=whole.label_name,
+        label_place=whole.label_place,
+        words=words,
+        overwrite=force,
+    )
     if output != "-":
         rows, columns = values.shape
         gaps = "gap" if n_gaps == 1 else "gaps"
@@ -83,6 +92,7 @@ def _completed(
     """The whole table, with the gaps of the model's columns filled in."""
     import numpy as np
 
+    from dynpart.levels import boolean_words
     from dynpart.tables import compact
 
     if whole.names is None or known.names is None:
@@ -93,12 +103,12 @@ def _completed(
     words = list(whole.words or (None,) * values.shape[1])
     for d, column in enumerate(columns):
         gaps = np.isnan(values[:, column])
-        levels = schema.levels_of(d)
-        if levels is None:
+        levels, found = schema.levels_of(d), words[column]
+        own = not gaps.all() if found is None else boolean_words(found) is not None
+        if levels is None or (schema.kinds[d] == "binary" and own):
             values[gaps, column] = filled[gaps, d]
             continue
         texts = [levels[round(i)] for i in filled[gaps, d].tolist()]
-        found = words[column]
         if found is None and not gaps.all() and all(map(_is_number, texts)):
             values[gaps, column] = [float(text) for text in texts]
             continue

@@ -33,11 +33,9 @@ def command(
 
     `dynpart info model.dynpart --json | jq .n_experts`
     """
-    from dynpart.cli._shared import warnings_in_words
     from dynpart.portrait import portrait
 
-    with warnings_in_words():
-        shown = portrait(model)
+    shown = portrait(model)
     facts = _facts(shown, model.stat().st_size)
     if as_json:
         typer.echo(json.dumps(facts, indent=2))

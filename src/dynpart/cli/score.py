@@ -80,7 +80,7 @@ def command(
     import numpy as np
 
     from dynpart.cli._shared import nameless, open_model, read_rows_for, say
-    from dynpart.describing import worth_in_words
+    from dynpart.describing import counted, worth_in_words
     from dynpart.explaining import expected_numbers
     from dynpart.opinions import array_opinions
     from dynpart.tables import check_output, write_table
@@ -117,7 +117,7 @@ def command(
         overwrite=force,
     )
     if output != "-":
-        say(f"{output}: {len(shown)} rows")
+        say(f"{output}: {counted(len(shown), 'row')}")
     part = "column" if schema.image_shape is None else "pixel"
     independent = plain.independent_scores(table.values)
     worth = worth_in_words(plain, table.values, scores, independent, part=part)
@@ -126,8 +126,10 @@ def command(
 
 def _summary(scores: NDArray[Any], independent: NDArray[Any], part: str) -> str:
     """Mean bits of the rows, and those of independent columns or pixels."""
+    from dynpart.describing import counted
+
     bits, usual = -float(scores.mean()) / NATS, -float(independent.mean()) / NATS
-    rows = f"{len(scores)} rows, {bits:.1f} bits a row on average"
+    rows = f"{counted(len(scores), 'row')}, {bits:.1f} bits a row on average"
     return f"{rows}, {usual:.1f} {part} by {part}."
 
 

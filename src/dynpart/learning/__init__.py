@@ -10,7 +10,7 @@ from dynpart.learning._batch import (
 )
 from dynpart.learning._connectivity import neighbourly
 from dynpart.learning._densities import log_densities
-from dynpart.learning._diagnosis import complaints
+from dynpart.learning._diagnosis import Remedies, complaints
 from dynpart.learning._drawn import are_drawable, fitted_to_draws
 from dynpart.learning._learner import RunLog, iterate, learn_once, relearn
 from dynpart.learning._left_out import LeftOut, leave_out
@@ -37,6 +37,7 @@ __all__ = [
     "Mixture",
     "Paper",
     "Plan",
+    "Remedies",
     "RunLog",
     "Sizes",
     "Split",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,6 +21,20 @@ CLEARLY = 2.0
 """Standard errors by which independent columns must be better to cause a warning."""
 
 
+class Remedies(NamedTuple):
+    """How users write the parameters that a complaint advises to change: in Python or as options.
+
+    Attributes
+    ----------
+    fewer_experts, several_fits, more_iterations, parts_in_a_row : str
+    """
+
+    fewer_experts: str = "a smaller n_experts"
+    several_fits: str = "n_init=5"
+    more_iterations: str = "more iterations"
+    parts_in_a_row: str = "learning=Annealed(min_active=...)"
+
+
 def complaints(
     summary: CodeSummary,
     experts: Experts,
@@ -28,6 +43,7 @@ def complaints(
     unseen: Unseen | None = None,
     *,
     several_trials: bool = False,
+    remedies: Remedies | None = None,
 ) -> list[str]:
     """Signs of a fit that went wrong, each with advice; an empty list if there is none.
 
@@ -43,39 +59,42 @@ def complaints(
     several_trials : bool, default=False
         Whether searches with several active experts were tried, and this one had the shortest
         description: then rows with one expert each are no failure.
+    remedies : Remedies, default=None
+        By default those in Python.
 
     Returns
     -------
     list of str
     """
     found = []
+    remedies = remedies or Remedies()
     n_experts = experts.n_experts
     if summary.n_rows >= 2 * n_experts:
         alone = summary.usage.sum() == summary.n_rows
         if alone and max_active > 1 and n_experts > 1 and not several_trials:
             found.append(
-                "learning collapsed to a clustering, one active expert in every row: try n_init=5, "
-                "more iterations, or learning=Annealed(min_active=...) with the number of parts "
-                "that you expect in a row"
+                "learning collapsed to a clustering, one active expert in every row: try "
+                f"{remedies.several_fits}, {remedies.more_iterations}, or "
+                f"{remedies.parts_in_a_row} with the number of parts that you expect in a row"
             )
         dead = int(np.count_nonzero(summary.usage == 0))
         if dead > DEAD * n_experts:
             found.append(
-                f"{dead} of {n_experts} experts are never used: try a smaller n_experts, or "
-                "n_init=5 for another start"
+                f"{dead} of {n_experts} experts are never used: try {remedies.fewer_experts}, or "
+                f"{remedies.several_fits} for another start"
             )
     if n_experts > summary.n_rows and summary.n_rows < COUNTED_ROWS:
         found.append(
             f"there are more experts ({n_experts}) than rows ({round(summary.n_rows)}), so experts "
-            "memorise single rows: try a smaller n_experts, or more rows"
+            f"memorise single rows: try {remedies.fewer_experts}, or more rows"
         )
     elif unseen is not None and unseen.experts < unseen.columns - CLEARLY * unseen.error:
         found.append(
             "independent columns describe unseen rows better than these experts, by an estimate "
             f"from training rows left out: {_bits(unseen.columns)} bits per row against "
             f"{_bits(unseen.experts)}. Either the columns are nearly independent, or "
-            "there are too many experts for so few rows: try a smaller n_experts or more rows, and "
-            "score on rows held back"
+            f"there are too many experts for so few rows: try {remedies.fewer_experts} or more "
+            "rows, and score on rows held back"
         )
     bound = history[-1].step.log2_bound if history else np.inf
     if np.isfinite(bound) and n_experts > 2:

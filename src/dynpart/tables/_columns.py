@@ -106,6 +106,11 @@ def checked_names(path: Path, names: Sequence[str], label_column: LabelColumn = 
         raise TableError(f"{path} has no column named {label_column!r} to take labels from")
 
 
+def columns_before(name: str, kept: Collection[str], names: Sequence[str]) -> int:
+    """Number of the kept columns that stand before a column."""
+    return len(set(kept).intersection(names[: names.index(name)]))
+
+
 def check_not_infinite(
     path: Path | str, values: NDArray[Any], names: Sequence[str] | None = None
 ) -> None:

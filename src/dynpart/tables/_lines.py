@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from dynpart.cells import NONE, Fields, is_missing
 from dynpart.coding import level_name
-from dynpart.tables._columns import Choice, checked_names, infinite
+from dynpart.tables._columns import Choice, checked_names, columns_before, infinite
 from dynpart.tables._rules import Roles
 from dynpart.tables._table import Table, TableError, compact
 from dynpart.tables._text import NUMBERS_AT_ONCE, labels_from_first, text_lines
-from dynpart.tables._texts import TextColumn, Words, none_remarks
+from dynpart.tables._texts import TextColumn, Words, none_remarks, not_a_number
 from dynpart.tables.limits import MOST_VALUES, check_room
 
 
@@ -25,8 +25,9 @@ def read_jsonl(path: Path, *, choice: Choice, roles: Roles) -> Table:
     """Read a table of JSON lines, plain or zipped.
 
     Columns are in the order in which their keys first appear. Missing keys, null, and texts for
-    missing values are gaps. true and false are 1 and 0, and texts are numbers by the rules of .csv
-    files. A first column of texts that distinguish rows holds labels.
+    missing values are gaps. true and false are words if a column holds nothing else, and otherwise
+    1 and 0; texts are numbers by the rules of .csv files. A first column of texts that distinguish
+    rows holds labels.
     """
     reading = _Reading(path, choice, roles)
     for line, text in text_lines(path):
@@ -50,6 +51,10 @@ def _parsed(path: Path, line: int, text: str) -> list[tuple[str, Any]]:
     return found
 
 
+BOOLEAN_WORDS = ("false", "true")
+"""The words for 0 and 1 in columns of booleans."""
+
+
 class _Object(list):
     """A JSON object as pairs: a type of its own, which keeps duplicate keys."""
 
@@ -69,6 +74,8 @@ class _Reading:
         self.rows, self.columns, self.numbers = array("q"), array("q"), array("d")
         self.wrong: dict[int, TableError] = {}
         self.texts: dict[int, dict[int, str]] = {}
+        self.has_boolean: set[int] = set()
+        self.has_number: set[int] = set()
         self.n_texts = 0
         self.labels: list[str] = []
         self.check_at = NUMBERS_AT_ONCE
@@ -91,6 +98,10 @@ class _Reading:
             except TableError as error:
                 self.wrong.setdefault(column, error)
                 continue
+            if isinstance(value, bool):
+                self.has_boolean.add(column)
+            elif not math.isnan(number):
+                self.has_number.add(column)
             self.rows.append(row)
             self.columns.append(column)
             self.numbers.append(number)
@@ -146,6 +157,8 @@ class _Reading:
             if texts is not None and self._holds_text(name, texts):
                 found[name] = self._words(values[:, at], texts, name)
                 values[:, at] = found[name].values
+            elif self.names[name] in self.has_boolean - self.has_number:
+                found[name] = Words(values[:, at], BOOLEAN_WORDS)
         words = tuple(found[name].words if name in found else None for name in kept)
         labels = tuple(self.labels) if isinstance(labelled, str) else None
         table = Table(
@@ -154,6 +167,8 @@ class _Reading:
             labels,
             remarks=tuple(none_remarks(found)) if self.roles.judge else (),
             words=words if any(words) else None,
+            label_name=labelled or None,
+            label_place=columns_before(labelled, kept, names) if labelled else 0,
         )
         if may_label and kept[0] == names[0]:
             table = labels_from_first(table, found.get(kept[0]), self.roles, kept=not extra)
@@ -183,12 +198,7 @@ class _Reading:
         if problem is None or problem.reason == "names":
             return
         where = f"{self.path}: row {content.row} (line {self.lines[content.row]}), column {name!r}"
-        what = "a date" if problem.reason == "dates" else "not a number"
-        raise TableError(
-            f"{where} is {problem.example[:40]!r}, {what}; leave the column out with "
-            f"--drop {name!r}, name the rows by it with --label-column {name!r} or take its texts "
-            f"for levels with --categorical {name!r}"
-        )
+        raise TableError(f"{where} is {problem.example[:40]!r}, {not_a_number(problem, name)}")
 
     def _values(self, kept: list[str]) -> NDArray[np.float64]:
         """The table of numbers, NaN elsewhere; many different keys can make it large."""

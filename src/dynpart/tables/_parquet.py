@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,18 +10,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynpart.cells import Fields
-from dynpart.tables._columns import Choice, check_not_infinite, checked_names
+from dynpart.tables._columns import (
+    Choice,
+    check_not_infinite,
+    checked_names,
+    columns_before,
+    place,
+    places,
+)
 from dynpart.tables._rules import Roles
 from dynpart.tables._table import Table, TableError, compact
 from dynpart.tables._text import labels_from_first
-from dynpart.tables._texts import TextColumn, Words, none_remarks
+from dynpart.tables._texts import TextColumn, Words, none_remarks, not_a_number, other_uses
 from dynpart.tables.limits import MOST_VALUES, check_room
 
 _ROWS_AT_ONCE = 2**16
+_MIDNIGHT = " 00:00:00"
+"""The end of dates that were stored as times."""
+BOOLEAN_WORDS = ("False", "True")
+"""The words for 0 and 1 in columns of booleans."""
+_NAMELESS_INDEX = re.compile(r"^__index_level_[0-9]+__$")
+"""The name that pandas gives to an index without one."""
 
 
 def read_parquet(path: Path, *, choice: Choice, roles: Roles) -> Table:
-    """Read columns of numbers and of text; a first column of distinct texts holds labels."""
+    """Read columns of numbers and of text.
+
+    The index of a pandas data frame, or a first column of distinct texts, holds labels.
+    """
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -31,13 +48,14 @@ def read_parquet(path: Path, *, choice: Choice, roles: Roles) -> Table:
     try:
         schema = pq.read_schema(path)
         names = [str(name) for name in schema.names]
-        labelled = roles.label_column or None
-        checked_names(path, names, labelled)
+        checked_names(path, names, roles.label_column)
+        index = _index_of_pandas(path, schema, names, choice, roles)
+        labelled = roles.label_column or index
         kept = [names[i] for i in choice.columns(path, len(names), names) if names[i] != labelled]
         if not kept:
             raise TableError(f"{path} has no column to learn from")
         first = choice.may_hold_labels(path, len(names), names)
-        may_label = roles.label_column is None and 0 in first
+        may_label = roles.label_column is None and index is None and 0 in first
         may_label = may_label and _is_text(schema.field(names[0]).type, pa)
         extra = may_label and names[0] not in kept
         kept = [names[0], *kept] if extra else kept
@@ -67,13 +85,21 @@ def read_parquet(path: Path, *, choice: Choice, roles: Roles) -> Table:
     for at, name in enumerate(kept):
         if name in columns:
             values[:, at] = columns[name].values
+    for name in kept:
+        if pa.types.is_boolean(schema.field(name).type):
+            columns[name] = Words(values[:, kept.index(name)], BOOLEAN_WORDS)
     words = tuple(columns[name].words if name in columns else None for name in kept)
+    remarks = none_remarks(columns) if roles.judge else []
+    if index is not None:
+        remarks.append("its index is taken for the rows' labels; --no-labels makes it a variable")
     table = Table(
         compact(values),
         tuple(kept),
         tuple(labels) if labelled else None,
-        remarks=tuple(none_remarks(columns)) if roles.judge else (),
+        remarks=tuple(remarks),
         words=words if any(words) else None,
+        label_name=labelled and _NAMELESS_INDEX.sub("", labelled),
+        label_place=0 if index or not labelled else columns_before(labelled, kept, names),
     )
     if may_label and kept[0] == names[0]:
         table = labels_from_first(table, columns.get(kept[0]), roles, kept=not extra)
@@ -83,14 +109,33 @@ def read_parquet(path: Path, *, choice: Choice, roles: Roles) -> Table:
     return table
 
 
+def _index_of_pandas(
+    path: Path, schema: Any, names: list[str], choice: Choice, roles: Roles
+) -> str | None:
+    """The column that pandas stored as the index, if there is one and nobody chose other labels."""
+    try:
+        stored = (schema.pandas_metadata or {}).get("index_columns")
+    except (ValueError, AttributeError):  # the metadata may be anything
+        return None
+    if not (isinstance(stored, list) and len(stored) == 1 and stored[0] in names):
+        return None
+    name = stored[0]
+    at = names.index(name)
+    free = at not in places(path, choice.keep, "keep", len(names), names)
+    free = free and at in Choice(drop=choice.drop).columns(path, len(names), names)
+    return name if free and len(names) > 1 and roles.may_label(name) else None
+
+
 def _check_words(path: Path, name: str, content: Words) -> None:
     """Reject numbers and dates that are stored as text."""
     problem = content.problem
-    if problem is not None and problem.reason != "names":
-        raise TableError(
-            f"{path}: row {content.row}, column {name!r} is {problem.example[:40]!r}, text instead "
-            f"of a number; {_remedy(name)} or take its texts for levels with --categorical {name!r}"
-        )
+    if problem is None or problem.reason == "names":
+        return
+    what = f"text instead of a number; {other_uses(name)}"
+    if problem.reason == "dates":
+        what = not_a_number(problem, name)
+    where = place(path, content.row, 0, [name])
+    raise TableError(f"{where} is {problem.example[:40]!r}, {what}")
 
 
 def _is_number(kind: Any, pa: Any) -> bool:
@@ -99,6 +144,7 @@ def _is_number(kind: Any, pa: Any) -> bool:
     return (
         types.is_integer(kind)
         or types.is_floating(kind)
+        or types.is_decimal(kind)
         or types.is_boolean(kind)
         or types.is_null(kind)
     )
@@ -109,10 +155,6 @@ def _is_text(kind: Any, pa: Any) -> bool:
     return pa.types.is_string(kind) or pa.types.is_large_string(kind)
 
 
-def _remedy(name: str) -> str:
-    return f"leave it out with --drop {name!r}, name the rows by it with --label-column {name!r}"
-
-
 def _check_type(path: Path, name: str, kind: Any, pa: Any, roles: Roles) -> None:
     """Reject types other than numbers and texts; dates are accepted as texts on request."""
     if _is_number(kind, pa) or _is_text(kind, pa):
@@ -121,10 +163,13 @@ def _check_type(path: Path, name: str, kind: Any, pa: Any, roles: Roles) -> None
         if roles.takes_text(name):
             return
         raise TableError(
-            f"{path}: column {name!r} holds dates or times, not numbers; {_remedy(name)}, or turn "
-            "it into a number"
+            f"{path}: column {name!r} holds dates or times, not numbers; {other_uses(name)}, or "
+            "turn it into a number"
         )
-    raise TableError(f"{path}: column {name!r} holds {kind}, not numbers; {_remedy(name)}")
+    raise TableError(
+        f"{path}: column {name!r} holds {kind}, not numbers; leave it out with --drop {name!r}, or "
+        f"name the rows by it with --label-column {name!r}"
+    )
 
 
 def _content(
@@ -154,6 +199,8 @@ def _content(
         if labelled is not None:
             labels += _texts(batch.column(labelled))
         done += batch.num_rows
+    if all(label.endswith(_MIDNIGHT) for label in labels if label):
+        labels = [label.removesuffix(_MIDNIGHT) for label in labels]
     if done != n_rows:
         raise TableError(f"{path} holds {done} rows, yet declares {n_rows}")
     return values, found, labels
@@ -167,6 +214,8 @@ def _unpacked(file: Any) -> int:
 
 def _numbers(column: Any) -> NDArray[Any]:
     """A column's values, NaN for null."""
+    if str(column.type).startswith("decimal"):
+        column = column.cast("float64")
     if not column.null_count:
         return column.to_numpy(zero_copy_only=False)
     there = np.asarray(column.is_valid())

@@ -8,7 +8,7 @@ import shutil
 import sys
 import tempfile
 import zlib
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -17,6 +17,7 @@ import numpy as np
 
 from dynpart.cells import NONE, Fields
 from dynpart.coding import level_name
+from dynpart.levels import boolean_words
 from dynpart.schema import Schema
 from dynpart.tables._arrays import read_npy, read_npz_table
 from dynpart.tables._columns import Choice, checked_names
@@ -113,7 +114,7 @@ def read_table(
     if like is not None:
         names = like.labels()
         texts = {name: like.levels_of(d) for d, name in enumerate(names)}
-        known = [name for name, words in texts.items() if not all(map(_names_number, words or ()))]
+        known = [name for name, words in texts.items() if _are_texts(words or ())]
         nones = [name for name in known if NONE in map(str.lower, texts[name] or ())]
         roles = Roles(label_column, {*levels, *known}, set(names), judge=False, nones=nones)
     options = _Options(array, Choice(keep, drop), binary, header, roles)
@@ -132,6 +133,11 @@ def read_table(
         return _by_columns(read_folder(path, size, binary), options)
     path.stat()  # a missing file is reported as such
     return _read(path, _kind_by_name(path), options)
+
+
+def _are_texts(levels: Sequence[str]) -> bool:
+    """Whether a column with these levels is read as text; not if its values may also be 0 and 1."""
+    return boolean_words(levels) is None and not all(map(_names_number, levels))
 
 
 def _names_number(level: str) -> bool:

@@ -40,6 +40,10 @@ class Table:
         columns of numbers, and for a table without texts.
     remarks : tuple of str
         Decisions of the reader that the user may want to know, one sentence each.
+    label_name : str or None
+        Name of the column of labels, empty if it has none; None if no named column holds them.
+    label_place : int
+        Number of columns before that of labels.
     """
 
     values: NDArray[Any]
@@ -48,6 +52,8 @@ class Table:
     image_shape: tuple[int, int] | None = None
     remarks: tuple[str, ...] = ()
     words: tuple[tuple[str, ...] | None, ...] | None = None
+    label_name: str | None = None
+    label_place: int = 0
 
     def words_of(self, column: int) -> tuple[str, ...] | None:
         """The texts of a column; None if it holds numbers.

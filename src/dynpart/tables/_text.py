@@ -19,8 +19,7 @@ from typing import Any, NamedTuple, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from dynpart.cells import DASHES, Fields, Kind
-from dynpart.kinds import TextProblem
+from dynpart.cells import Fields, Kind
 from dynpart.levels import boolean_words
 from dynpart.tables._columns import Choice, checked_names, infinite, place
 from dynpart.tables._rules import (
@@ -32,7 +31,8 @@ from dynpart.tables._rules import (
     without_guard,
 )
 from dynpart.tables._table import Table, TableError, compact
-from dynpart.tables._texts import LateText, TextColumn, Words, none_remarks
+from dynpart.tables._texts import LateText, TextColumn, Words, none_remarks, not_a_number
+from dynpart.tables.gaps import mostly_missing
 from dynpart.tables.limits import MOST_UNPACKED, MOST_VALUES, check_room, in_words
 
 MOST_FIRST_LINE = 2**20
@@ -301,6 +301,8 @@ class Reading:
             None if labelled is None else tuple(labels),
             remarks=tuple(self.remarks),
             words=words if any(words) else None,
+            label_name=None if labelled is None or not header else self.names[labelled],
+            label_place=sum(column < labelled for column in kept) if labelled is not None else 0,
         )
         if may_label and kept[0] == 0:
             table = labels_from_first(table, found.get(0), self.roles, kept=not extra)
@@ -329,7 +331,8 @@ class Reading:
         ):
             return
         where = self._place(content.row, self.lines[content.row], column)
-        raise TableError(f"{where} is {problem.example[:40]!r}, {self._remedy(problem, column)}")
+        name = self.names[column] if self.names else ""
+        raise TableError(f"{where} is {problem.example[:40]!r}, {not_a_number(problem, name)}")
 
     def _name(self, column: int) -> str:
         return (self.names[column] if self.names else "") or f"x{column}"
@@ -519,24 +522,6 @@ class Reading:
         names = [name or f"x{at}" for at, name in enumerate(self.names)]
         return place(self.path, row, column, names, line=line)
 
-    def _remedy(self, problem: TextProblem, column: int) -> str:
-        """Description of a field that is not a number, with remedies."""
-        name = self.names[column] if self.names else ""
-        options = (
-            f"leave the column out with --drop {name!r}, name the rows by it with --label-column "
-            f"{name!r} or take its texts for levels with --categorical {name!r}"
-            if name
-            else "take the column out"
-        )
-        if problem.example in DASHES:
-            gap = "leave the cell empty if it was not observed"
-            return f"not a number; write 0, or {gap}; or {options}"
-        if problem.reason == "dates":
-            return f"a date, not a number; {options}, or turn it into a number"
-        if problem.reason == "mixed":
-            return f"not a number; leave the cell empty if it was not observed, or {options}"
-        return f"not a plain number; write digits and a point alone, or {options}"
-
 
 def labels_from_first(
     table: Table, first: Words | None, roles: Roles, *, kept: bool = True
@@ -559,16 +544,22 @@ def labels_from_first(
         return table if kept else rest
     n_observed = int((~np.isnan(first.values)).sum())
     remark = label_remark(name if table.names else "", len(first.words or ()), n_observed)
-    return replace(rest, labels=table.texts(0), remarks=(*table.remarks, remark))
+    return replace(
+        rest,
+        labels=table.texts(0),
+        label_name=name if table.names else None,
+        remarks=(*table.remarks, remark),
+    )
 
 
 def _tells_rows_apart(first: Words, roles: Roles, name: str) -> bool:
     """Whether a column may hold labels: it is not a variable, or most of its texts differ."""
-    if first.words is None or not roles.may_label(name):
+    if first.words is None or not roles.may_label(name) or mostly_missing(first.values):
+        return False
+    if boolean_words(first.words) is not None:
         return False
     n_observed = int((~np.isnan(first.values)).sum())
     reason = None if first.problem is None else first.problem.reason
     if roles.variables:
         return True  # the model has no such variable
-    different = 2 * len(first.words) > n_observed and boolean_words(first.words) is None
-    return different and reason not in ("dates", "numbers")
+    return 2 * len(first.words) > n_observed and reason not in ("dates", "numbers")

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dynpart.cells import NONE, Fields, Kind
+from dynpart.cells import DASHES, NONE, Fields, Kind
 from dynpart.coding import in_order
 from dynpart.kinds import TextProblem, text_problem
 from dynpart.levels import boolean_words
@@ -112,6 +112,34 @@ class TextColumn:
         row = 0 if problem is None else int(np.argmax(codes == texts.index(problem.example)))
         n_none = 0 if none_is_level else sum(counts[self.places[text]] for text in nones)
         return Words(values, words, problem, row, n_none)
+
+
+def not_a_number(problem: TextProblem, name: str) -> str:
+    """What a text is that stands for a number or a date, with remedies.
+
+    Parameters
+    ----------
+    problem : TextProblem
+    name : str
+        Name of the column; empty if it has none.
+    """
+    options = other_uses(name) if name else "take the column out"
+    if problem.example in DASHES:
+        gap = "leave the cell empty if it was not observed"
+        return f"not a number; write 0, or {gap}; or {options}"
+    if problem.reason == "dates":
+        return f"a date, not a number; {options}, or turn it into a number"
+    if problem.reason == "mixed":
+        return f"not a number; leave the cell empty if it was not observed, or {options}"
+    return f"not a plain number; write digits and a point alone, or {options}"
+
+
+def other_uses(name: str) -> str:
+    """What can be done with a column of texts that are no levels."""
+    return (
+        f"leave the column out with --drop {name!r}, name the rows by it with --label-column "
+        f"{name!r} or take its texts for levels with --categorical {name!r}"
+    )
 
 
 def none_remarks(found: Mapping[str, Words]) -> list[str]:

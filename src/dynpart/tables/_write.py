@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO
+from typing import Any, BinaryIO, NamedTuple, TextIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +43,8 @@ def write_table(
     names: Sequence[str],
     *,
     labels: Sequence[str] | None = None,
+    label_name: str | None = None,
+    label_place: int = 0,
     words: Sequence[Sequence[str] | None] | None = None,
     overwrite: bool = False,
 ) -> None:
@@ -57,10 +59,15 @@ def write_table(
     names : sequence of str
         Names of the columns; .npy cannot store them.
     labels : sequence of str, default=None
-        Names of the rows, which become a first column "row"; .npy cannot store them. In text, names
-        and labels that a spreadsheet would evaluate as formulas get an apostrophe in front.
+        Names of the rows, which become a column of their own; .npy cannot store them. In text,
+        names and labels that a spreadsheet would evaluate as formulas get an apostrophe in front.
+    label_name : str, default=None
+        Name of the column of labels, which may be empty; None for "row".
+    label_place : int, default=0
+        Number of columns before that of labels.
     words : sequence of (sequence of str or None), default=None
-        The texts of each column of text, whose values are indices of texts.
+        The texts of each column of text, whose values are indices of texts. In .parquet, false and
+        true become booleans.
     overwrite : bool, default=False
         Whether an existing file may be replaced.
 
@@ -82,8 +89,11 @@ def write_table(
     """
     check_output(target, overwrite=overwrite)
     texts = any(words or ())
+    left = None
+    if labels is not None:
+        left = _Labels(labels, "row" if label_name is None else label_name, label_place)
     if str(target) == "-":
-        _write_text(sys.stdout, _cells(values, words), names, labels, ",")
+        _write_text(sys.stdout, _cells(values, words), names, left, ",")
         sys.stdout.flush()
         return
     kind = Path(target).suffix.lower()
@@ -93,7 +103,7 @@ def write_table(
         if kind in (".csv", ".tsv"):
             text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=True)
             rows = _cells(values, words)
-            _write_text(text, rows, names, labels, "\t" if kind == ".tsv" else ",")
+            _write_text(text, rows, names, left, "\t" if kind == ".tsv" else ",")
             text.detach()
         elif kind == ".npy":
             np.lib.format.write_array(file, values, allow_pickle=False)
@@ -103,7 +113,15 @@ def write_table(
                 arrays["labels"] = np.array(labels, dtype=str)
             np.savez_compressed(file, **arrays)
         else:
-            _write_parquet(file, values, names, labels, words)
+            _write_parquet(file, values, names, left, words)
+
+
+class _Labels(NamedTuple):
+    """The column of labels: its texts, its name, and the number of columns before it."""
+
+    texts: Sequence[str]
+    name: str
+    place: int
 
 
 def _cells(
@@ -136,37 +154,45 @@ def _write_text(
     stream: TextIO,
     rows: Iterator[list[Any]],
     names: Sequence[str],
-    labels: Sequence[str] | None,
+    labels: _Labels | None,
     delimiter: str,
 ) -> None:
     writer = csv.writer(stream, delimiter=delimiter, lineterminator="\n")
-    left: list[str] = [] if labels is None else ["row"]
     # Control characters are escaped on a terminal; in a file they are content.
     shown = printable if stream.isatty() else str
-    writer.writerow([*left, *(with_guard(shown(name)) for name in names)])
-    for place, cells in enumerate(rows):
-        label = [] if labels is None else [with_guard(shown(labels[place]))]
-        texts = (shown(cell) if isinstance(cell, str) else cell for cell in cells)
-        writer.writerow([*label, *texts])
+    head = [with_guard(shown(name)) for name in names]
+    if labels is not None:
+        head.insert(labels.place, with_guard(shown(labels.name)))
+    writer.writerow(head)
+    for row, cells in enumerate(rows):
+        texts = [shown(cell) if isinstance(cell, str) else cell for cell in cells]
+        if labels is not None:
+            texts.insert(labels.place, with_guard(shown(labels.texts[row])))
+        writer.writerow(texts)
 
 
 def _write_parquet(
     file: BinaryIO,
     values: NDArray[Any],
     names: Sequence[str],
-    labels: Sequence[str] | None,
+    labels: _Labels | None,
     words: Sequence[Sequence[str] | None] | None,
 ) -> None:
     pa, pq = _arrow()
-    columns = [] if labels is None else [pa.array(labels, pa.string())]
+    columns, head = [], list(names)
     for d, column in enumerate(values.T):
         texts = None if words is None else words[d]
         if texts is None:
             columns.append(pa.array(column, from_pandas=True))
             continue
+        if len(texts) == 2 and [text.lower() for text in texts] == ["false", "true"]:
+            columns.append(pa.array([None if i != i else bool(i) for i in column.tolist()]))
+            continue
         cells = [None if i != i else texts[int(i)] for i in column.tolist()]
         columns.append(pa.array(cells, pa.string()).dictionary_encode())
-    head = list(names) if labels is None else ["row", *names]
+    if labels is not None:
+        columns.insert(labels.place, pa.array(labels.texts, pa.string()))
+        head.insert(labels.place, labels.name)
     pq.write_table(pa.Table.from_arrays(columns, names=head), file)
 
 

@@ -20,6 +20,11 @@ def count_gaps(values: NDArray[Any]) -> int:
     return sum(int(np.count_nonzero(np.isnan(block))) for _, block in row_blocks(values))
 
 
+def mostly_missing(column: NDArray[Any]) -> bool:
+    """Whether more than half of the cells of a column are NaN: such a column names no rows."""
+    return 2 * count_gaps(column[:, None]) > len(column)
+
+
 def gaps_in_words(values: NDArray[Any]) -> str:
     """A sentence on how many cells are missing; empty if none is."""
     n_gaps = count_gaps(values)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from dynpart.coding import level_name
-from dynpart.kinds import text_problem
+from dynpart.kinds import text_problem, too_many_levels
 from dynpart.levels import boolean_words
-from dynpart.schema import Schema
+from dynpart.schema import MOST_LEVELS, Schema
 from dynpart.tables._columns import called, places
 from dynpart.tables._table import LabelColumn, Table, TableError, compact
+from dynpart.tables.gaps import mostly_missing
 
 WIDEST = 48
 """Maximum number of characters for the levels of a column."""
@@ -61,8 +62,9 @@ def variables_of(
 ) -> tuple[Table, list[tuple[str, str]]]:
     """The columns to learn from, and the use of the others.
 
-    Texts that only distinguish rows become labels, or are left out. Named columns without any value
-    are left out, unless all of them are empty.
+    Texts that only distinguish rows become labels, or are left out; a column with gaps in most rows
+    does not become labels. Named columns without any value are left out, unless all of them are
+    empty.
 
     Parameters
     ----------
@@ -88,7 +90,7 @@ def variables_of(
     empty = {d for d in free if table.names and _is_empty(table, d)}
     texts = {d: _texts_of_rows(table, d) for d in free}
     fixed = label_column is not None or _name_rows(table.labels)
-    found = None if fixed else next((d for d in free if texts[d]), None)
+    found = None if fixed else _labels_among(table, free)
     if len(empty) == len(names):
         return table, []
     others: list[tuple[str, str]] = []
@@ -118,6 +120,35 @@ def variables_of(
     return table, others
 
 
+def check_levels(source: str, table: Table, declared: Mapping[str | int, str]) -> None:
+    """Reject a categorical column with too many levels.
+
+    Parameters
+    ----------
+    source : str
+        The file, for messages.
+    table : Table
+        The columns to learn from.
+    declared : mapping
+        The user's settings for columns.
+
+    Raises
+    ------
+    TableError
+        Names the first such column.
+    """
+    names: Sequence[str | int] = table.names or range(table.values.shape[1])
+    for d, name in enumerate(names):
+        n_levels = len(table.words_of(d) or ())
+        if not n_levels and declared.get(name) == "categorical":
+            n_levels = len(set(table.texts(d)) - {""})
+        if n_levels > MOST_LEVELS:
+            remedy = f" with --drop {name!r}" if table.names else ""
+            raise TableError(
+                f"{source}: {too_many_levels(called(d, table.names), n_levels)}{remedy}"
+            )
+
+
 def labels_beside(table: Table, variables: Collection[str]) -> tuple[str, ...] | None:
     """Labels of the rows of a table for a model: the labels that learning would have found.
 
@@ -135,7 +166,7 @@ def labels_beside(table: Table, variables: Collection[str]) -> tuple[str, ...] |
     if _name_rows(table.labels):
         return table.labels
     others = (d for d, name in enumerate(table.names or ()) if name not in variables)
-    found = next((d for d in others if _texts_of_rows(table, d)), None)
+    found = _labels_among(table, others)
     return table.labels if found is None else table.texts(found)
 
 
@@ -147,6 +178,14 @@ def _name_rows(labels: Sequence[str] | None) -> bool:
     return first is None or any(label != str(i) for i, label in enumerate(labels, start=first))
 
 
+def _labels_among(table: Table, columns: Iterable[int]) -> int | None:
+    """The first of the columns whose texts identify most of the rows."""
+    return next(
+        (d for d in columns if _texts_of_rows(table, d) and not mostly_missing(table.values[:, d])),
+        None,
+    )
+
+
 def _texts_of_rows(table: Table, column: int) -> str:
     """The number of texts of a column in words if they identify rows; otherwise empty."""
     words = table.words_of(column)
@@ -156,7 +195,9 @@ def _texts_of_rows(table: Table, column: int) -> str:
     problem = text_problem(texts)
     if problem is None or problem.reason != "names":
         return ""
-    return f"{len(texts):,} different texts in {sum(texts.values()):,} rows"
+    n_rows, n_observed = len(table.values), sum(texts.values())
+    rows = f"{n_rows:,}" if n_observed == n_rows else f"{n_observed:,} of {n_rows:,}"
+    return f"{len(texts):,} different texts in {rows} rows"
 
 
 def _is_empty(table: Table, column: int) -> bool:
