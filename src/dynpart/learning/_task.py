@@ -21,6 +21,8 @@ from dynpart.prior import prior_kernels
 FEWEST_FOR_PRIOR = 200
 """Minimum number of rows for a learnt prior: enough codes can be held back to judge it."""
 TINY = float(np.finfo(np.float64).tiny)
+ROUNDING = 1e-9
+"""Share of a column's weight below which the rest of it is a rounding error."""
 EXACT = 2**53
 """Sums of integer weights are exact up to this value."""
 
@@ -113,7 +115,8 @@ class Task:
         kept = xp.clip(left, TINY, None)
         others = (self.moments.observed * self.population - statistics) / kept
         # A column without remaining values keeps its mean parameters.
-        return xp.where(left > TINY**0.5, others, self.population), kept
+        some = left > ROUNDING * self.moments.observed
+        return xp.where(some, others, self.population), xp.where(some, kept, 0.0)
 
     def draw(self, rng: np.random.Generator, n_rows: int, *, replace: bool) -> Any:
         """`n_rows` rows drawn at random, held by the engine.
