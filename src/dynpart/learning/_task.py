@@ -99,6 +99,23 @@ class Task:
         """Mean parameters of the data as a whole, shape (n_statistics, n_features)."""
         return self.family.population(self.moments)
 
+    @cached_property
+    def log_scale(self) -> NDArray[np.float64]:
+        """Logarithm of the standard deviation of each real column; 0 for other or constant ones.
+
+        Densities of real columns have a unit. Their sum with these numbers has none: it is the
+        density of standardised columns.
+        """
+        variance = self.moments.variance
+        xp, kinds = namespace(variance), self.family.kinds_of_columns(self.n_features)
+        varies = like(np.array(kinds) == "real", variance) & (variance > 0)
+        return xp.where(varies, 0.5 * xp.log(xp.clip(variance, TINY, None)), 0.0)
+
+    @cached_property
+    def log_scales(self) -> float:
+        """The sum of these logarithms over the observed columns of a row, on average."""
+        return float((self.moments.observed * self.log_scale).sum() / self.moments.weight)
+
     def moments_without(
         self, statistics: NDArray[np.float64], gone: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

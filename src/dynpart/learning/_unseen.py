@@ -65,6 +65,8 @@ class Unseen:
         By a mixture of as many components, learnt without them; NaN if there is none.
     mixture_error : float
         Standard error of the difference between the mixture and independent columns.
+    log_scales : float
+        Of the task; added to a density, they make it one of standardised columns, without a unit.
     """
 
     experts: float
@@ -73,6 +75,7 @@ class Unseen:
     density: float = math.nan
     mixture: float = math.nan
     mixture_error: float = math.nan
+    log_scales: float = 0.0
 
     def by_mixture(self) -> Unseen:
         """The same scores with the mixture in the place of the experts."""
@@ -87,7 +90,7 @@ class Unseen:
 
     def is_close(self) -> bool:
         """Whether this estimate leaves open which of the two is better."""
-        lead, scale = self.mixture - self.density, abs(self.density)
+        lead, scale = self.mixture - self.density, abs(self.density + self.log_scales)
         return -CLOSE * scale < lead < BY_DRAWING * scale
 
 
@@ -208,6 +211,7 @@ def describe_unseen(
             float(density.sum() / n.sum()) - PRICE * price,
             float(alone.sum() / n.sum()),
             float(alone_error),
+            task.log_scales,
         )
 
     def fitted_priors(codes: Any, most_types: int) -> Sequence[CodePrior]:
