@@ -162,6 +162,14 @@ def test_one_expert_or_one_row_says_nothing_of_unseen_ones():
     assert estimate(fitted(X[:1], 2), X[:1]) is None
 
 
+def test_a_mixture_as_good_as_independent_columns_is_not_warned_about():
+    """The folds may agree better than by chance, so that their spread is near 0."""
+    rng = np.random.default_rng(2)
+    X = (rng.random((300, 8)) < rng.uniform(0.05, 0.5, 8)).astype(np.uint8)
+    assert not any("unseen" in text for text in warnings_of(X, 4, max_iter=6))
+    assert fitted(X, 4, max_iter=6).adaptation_.mixture
+
+
 def test_complaints_ask_for_a_clear_difference():
     family = make_family("auto", column_moments(np.eye(2)))
     experts = Experts(family, np.full((1, 3, 2), 0.5), np.zeros((3, 2)))

@@ -43,6 +43,8 @@ BY_DRAWING = 0.05
 """Share of the nats of a row that drawn codes may save the experts; the estimate does without."""
 VAGUE = 1.0
 """Error of the estimate for a single row, in nats, beyond sampling error."""
+BY_CHANCE = 1.0
+"""Smallest error of a mixture's score, in nats over all left-out rows: folds agree by chance."""
 PRICE = 1.0
 """Nats, over all rows, that a fitted parameter loses on unseen ones (Akaike's correction)."""
 
@@ -200,7 +202,8 @@ def describe_unseen(
         n, *ways, columns, density, alone = np.array(found).T
         # Codes by independent bits, by the number and choice of active experts, or by the prior.
         best = max(ways, key=np.sum)
-        # The mixture is learnt again without the rows, so its error is that of sampling alone.
+        # The mixture is learnt again without the rows, so its error is hardly more than that of
+        # sampling.
         error, alone_error = (
             np.std((nats - columns) / n, ddof=1) / np.sqrt(len(n)) for nats in (best, alone)
         )
@@ -210,7 +213,7 @@ def describe_unseen(
             float(np.hypot(error, VAGUE / np.sqrt(n_sample))),
             float(density.sum() / n.sum()) - PRICE * price,
             float(alone.sum() / n.sum()),
-            float(alone_error),
+            float(np.hypot(alone_error, BY_CHANCE / n_sample)),
             task.log_scales,
         )
 
