@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dynpart.arrays import column_words, first_true, is_observed, place, row_blocks
 from dynpart.cells import DASHES, ERRORS, Fields, Kind
 from dynpart.coding import Coded, in_order, level_name
-from dynpart.levels import GIVE_NUMBERS, boolean_words, listed, short
+from dynpart.levels import GIVE_NUMBERS, boolean_words, first_text, listed, short
 from dynpart.schema import KINDS, MOST_LEVELS, Range, Schema
 
 ColumnSettings = Mapping[int, "str | tuple[str, ...]"]
@@ -206,7 +206,7 @@ class Survey:
         if words is not None:
             if setting == "binary":
                 return
-            row = int(np.flatnonzero(is_observed(values))[0]) if is_observed(values).any() else 0
+            row = first_text(values, words) if is_observed(values).any() else 0
             word = words[int(values[row])] if is_observed(values).any() else ""
             raise ValueError(
                 f"{name} holds {word!r} in {place(row, d, table.names)}, a text, but columns sets "
