@@ -213,6 +213,8 @@ def plain(value: Any) -> str:
 def check_exact(X: Any, name: str = "X") -> None:
     """Raise ValueError if `X` holds dates, or integers that double precision would round.
 
+    A lazy frame, which holds no values yet, is an error, too.
+
     Parameters
     ----------
     X : array-like or DataFrame
@@ -220,6 +222,11 @@ def check_exact(X: Any, name: str = "X") -> None:
     name : str
         Its name in errors.
     """
+    if type(X).__name__ == "LazyFrame":
+        raise ValueError(
+            f"{name} must be a table that is in memory, got a LazyFrame: read it first, with "
+            f"{name}.collect()"
+        )
     for column, values in _parts(X):
         if values.dtype.kind in "mM":
             raise ValueError(no_dates(name, column, values.dtype))

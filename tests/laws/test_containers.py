@@ -243,6 +243,7 @@ DAY = datetime.date(2020, 1, 2)
             "'b' holds numbers stored as|'b', but the model knows",
         ),
         ([[0.0, "5%"], [1.0, None]], "numbers stored as text|but the model knows"),
+        (polars.DataFrame({"a": [0.0, 1.0], "b": [1.0, None]}).lazy(), r"with X\.collect\(\)"),
     ],
 )
 def test_a_gap_hides_nothing_that_is_no_number(X, words):
