@@ -362,7 +362,7 @@ def check_stored(matrix: Any, columns: Names = None) -> None:
 
 
 def without_masks(X: Any) -> Any:
-    """The table with NaN for masked values and nulls of data frames.
+    """The table with NaN for masked values and nulls of data frames, and dense columns.
 
     Parameters
     ----------
@@ -403,9 +403,15 @@ def is_pandas(X: Any) -> bool:
 
 
 def _pandas_without_nulls(X: Any) -> Any:
-    """Nullable columns of numbers become floats; columns of objects get NaN for nulls."""
+    """Nullable columns of numbers become floats; columns of objects get NaN for nulls.
+
+    Sparse columns become dense, because scikit-learn refuses tables of them.
+    """
     filled = {}
     for i, dtype in enumerate(X.dtypes):
+        if type(dtype).__name__ == "SparseDtype":
+            filled[i] = X.iloc[:, i].to_numpy()
+            continue
         knows_nulls = dtype.kind == "O" or not isinstance(dtype, np.dtype)
         if knows_nulls and (nulls := X.iloc[:, i].isna()).any():
             column = X.iloc[:, i]
