@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from numbers import Real
 from typing import Any, NamedTuple
@@ -45,6 +45,13 @@ class Coded:
         n_features = values.shape[1]
         dtype = {"b": "bool", "i": "int", "u": "int"}.get(values.dtype.kind, "float")
         return cls(values, (None,) * n_features, (dtype,) * n_features)
+
+    def without(self, gone: NDArray[np.bool_] | None) -> Coded:
+        """The table with gaps in the rows that are `gone`; other rows keep their places."""
+        if gone is None or not gone.any():
+            return self
+        kind = np.float32 if self.values.dtype.kind in "bu" else self.values.dtype
+        return replace(self, values=np.where(gone[:, None], np.array(np.nan, kind), self.values))
 
     def __len__(self) -> int:
         return len(self.values)

@@ -16,7 +16,7 @@ from dynpart.learning import COUNTED_ROWS, activation_probabilities
 from dynpart.opening import Data, open_data, open_sparse, open_table
 from dynpart.sources import is_source
 from dynpart.sparse import is_large
-from dynpart.validation import DTYPES, rows_have
+from dynpart.validation import DTYPES, checked_weights, rows_have
 
 LIGHT = 0.1
 """Mean weight of a row below which a warning suggests to rescale the weights."""
@@ -98,9 +98,11 @@ class CountedModel(FittedModel):
         if is_sparse(X) and is_large(X):
             matrix = self._checked_sparse(X, reset=reset)
             if reset:
-                self._found_schema = self._judge_sparse(matrix)
+                weight = checked_weights(sample_weight, matrix.shape[0])
+                heard = matrix if weight is None or weight.all() else matrix[weight > 0]
+                self._found_schema = self._judge_sparse(heard)
             return open_sparse(matrix, engine, self._names(), **options)
-        table = self._checked_table(X, engine, reset=reset)
+        table = self._checked_table(X, engine, reset=reset, sample_weight=sample_weight)
         return open_table(table, engine, self._names(), **options)
 
     def _warn_of_empty_rows(self, data: Data) -> None:

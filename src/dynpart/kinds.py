@@ -194,6 +194,8 @@ class Survey:
         codes = codes[is_observed(codes)].astype(np.intp)
         for word, n in zip(words, np.bincount(codes, minlength=len(words)).tolist(), strict=True):
             counts[word] += n
+            if not counts[word] and table.dtypes[d] == "text":
+                del counts[word]  # only in rows that do not count
         self.texts[d], self.dtypes[d] = counts, table.dtypes[d]
 
     def _check_setting(self, setting: Any, d: int, table: Coded, name: str) -> None:

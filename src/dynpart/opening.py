@@ -80,18 +80,18 @@ def informative_rows(X: Any, weight: Any = None) -> tuple[Rows, int]:
     rows : Rows
         Of numbers.
     n_empty : int
-        Number of rows left out because they have no observed value.
+        Number of rows of positive weight left out because they have no observed value.
     """
     xp = namespace(X)
     n_empty = 0
+    if weight is not None and not bool((weight > 0).all()):
+        X, weight = X[weight > 0], weight[weight > 0]
     if X.dtype not in (xp.bool, xp.uint8) and len(X):
         parts = [is_observed(X[block]).any(axis=1) for block in row_blocks(*X.shape)]
         observed = xp.concatenate(parts)
         n_empty = int((~observed).sum())
         if n_empty:
             X, weight = X[observed], None if weight is None else weight[observed]
-    if weight is not None and not bool((weight > 0).all()):
-        X, weight = X[weight > 0], weight[weight > 0]
     return Rows(X, weight, complete=False), n_empty
 
 
@@ -219,7 +219,8 @@ def open_sparse(
     gaps = np.flatnonzero(~is_observed(matrix.data))
     holder = np.searchsorted(matrix.indptr, gaps, side="right") - 1
     empty = np.bincount(holder, minlength=matrix.shape[0]) == matrix.shape[1]
-    kept = ~empty if weight is None else ~empty & (weight > 0)
+    heard = np.ones(len(empty), dtype=bool) if weight is None else weight > 0
+    kept = ~empty & heard
     if not kept.all():
         matrix, weight = matrix[kept], None if weight is None else weight[kept]
     if not kept.any():
@@ -236,7 +237,7 @@ def open_sparse(
 
     head = rows.rows_at(np.array([0])).values
     engine_of_blocks, placed = SparseEngine(engine), engine.place(moments)
-    return Data(engine_of_blocks, placed, head, encoded, weight, int(empty.sum()))
+    return Data(engine_of_blocks, placed, head, encoded, weight, int((empty & heard).sum()))
 
 
 def open_data(
