@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dynpart.arrays import column_words, place
 from dynpart.cells import Fields, is_missing
+from dynpart.schema import SPECIAL
 from dynpart.validation import DATES, is_null, is_pandas, no_dates
 
 
@@ -31,6 +32,8 @@ class Coded:
     names : tuple of str or None
     container : str or None
         One of :data:`dynpart.schema.CONTAINERS`; None for an array or a file.
+    special : tuple of str
+        Types of columns of pandas, as in :class:`dynpart.schema.Schema`; empty for other tables.
     """
 
     values: NDArray[Any]
@@ -38,6 +41,7 @@ class Coded:
     dtypes: tuple[str, ...]
     names: tuple[str, ...] | None = None
     container: str | None = None
+    special: tuple[str, ...] = ()
 
     @classmethod
     def of_numbers(cls, values: NDArray[Any]) -> Coded:
@@ -108,7 +112,9 @@ def coded(X: Any) -> Coded | None:
         if not _is_named(X) and all(dtype.kind in "biuf" for dtype in X.dtypes):
             return None
         columns = [_pandas_column(X.iloc[:, i], i, name) for i, name in enumerate(X.columns)]
-        return _joined(columns, list(X.columns), "pandas")
+        table = _joined(columns, list(X.columns), "pandas")
+        special = tuple(name if name in SPECIAL else "" for name in map(str, X.dtypes))
+        return table if table is None else replace(table, special=special)
     names = getattr(getattr(X, "dtype", None), "names", None)
     if names is not None and getattr(X, "ndim", 0) == 1:
         columns = [_array_column(X[name], i, name) for i, name in enumerate(names)]

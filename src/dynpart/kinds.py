@@ -136,6 +136,7 @@ class Survey:
         self.names: tuple[str, ...] | None = None
         self.container: str | None = None
         self.dtypes: list[str] = []
+        self.special: tuple[str, ...] = ()
         self.texts: list[Counter[str] | None] = []
         self.numbers: dict[int, set[float]] = {}
         self.zero_one: NDArray[np.bool_] = np.empty(0, dtype=bool)
@@ -151,6 +152,7 @@ class Survey:
         n_features = table.shape[1]
         if not self.dtypes:
             self.names, self.container = table.names, table.container
+            self.special = table.special
             self.settings = column_settings(self.columns, n_features, self.names)
             self.dtypes, self.texts = list(table.dtypes), [None] * n_features
             self.zero_one = np.ones(n_features, dtype=bool)
@@ -158,6 +160,8 @@ class Survey:
             self.n_observed = np.zeros(n_features, dtype=np.intp)
             self.low, self.high = np.full(n_features, np.inf), np.full(n_features, -np.inf)
             self.whole = np.ones(n_features, dtype=bool)
+        if table.special != self.special:  # blocks of different types
+            self.special = ()
         self.zero_one &= _are_zero_or_one(table.values)
         self._count_numbers(table.values)
         for d, words in enumerate(table.words):
@@ -253,6 +257,7 @@ class Survey:
             tuple(self.dtypes),
             self.container,
             tuple(self._range(d) if kind == "real" else None for d, kind in enumerate(kinds)),
+            self.special if any(self.special) else None,
         )
 
     def _range(self, d: int) -> Range | None:
