@@ -81,7 +81,7 @@ class CountedModel(FittedModel):
         if is_sparse(X) or not is_source(X):
             return self._open_table(X, reset=reset, sample_weight=sample_weight)
         if reset:
-            self._found_schema = self._survey_blocks(X)
+            self._found_schema = self._survey_blocks(X, sample_weight)
         data = open_data(X, self._engine(X), sample_weight, self._encoder())
         if hasattr(data.head, "columns"):
             self._validated(data.head, reset=reset, skip_check_array=True)

@@ -20,8 +20,9 @@ from dynpart.families import (
 )
 from dynpart.kinds import Survey
 from dynpart.levels import Encoder, encoded
+from dynpart.opening import weighted_tables
 from dynpart.schema import KINDS, Schema
-from dynpart.sources import blocks_of, is_dask_array, readable_again
+from dynpart.sources import is_dask_array, readable_again
 from dynpart.sparse import WHOLE_VALUES, SparseBlocks
 from dynpart.validation import check_exact, checked_array, without_masks
 
@@ -133,7 +134,7 @@ class JudgesTables:
             return X
         return like(self._as_numbers(Coded.of_numbers(to_numpy(X)), reset=reset, gone=gone), X)
 
-    def _survey_blocks(self, X: Any) -> Schema | None:
+    def _survey_blocks(self, X: Any, sample_weight: Any = None) -> Schema | None:
         """The schema of a source, from one pass over its blocks."""
         if is_dask_array(X) and self._column_settings() is None:
             return None  # arrays of numbers without settings
@@ -141,11 +142,13 @@ class JudgesTables:
             readable_again(X)
 
         def tables() -> Any:
-            for block in blocks_of(X):
+            for block, gone in weighted_tables(X, sample_weight):
                 table = coded(block)
                 if table is None and self._column_settings() is None:
                     return  # arrays of numbers without settings
-                yield Coded.of_numbers(np.asarray(to_numpy(block))) if table is None else table
+                if table is None:
+                    table = Coded.of_numbers(np.asarray(to_numpy(block)))
+                yield table.without(gone)
 
         return self._judge(tables(), "block {} of X")
 

@@ -45,13 +45,15 @@ class Encoder:
     schema: Schema
     unknown: str = "error"
 
-    def __call__(self, X: Any, name: str = "X") -> NDArray[Any]:
-        """The table as numbers; errors refer to it as `name`."""
+    def __call__(
+        self, X: Any, name: str = "X", gone: NDArray[np.bool_] | None = None
+    ) -> NDArray[Any]:
+        """The table as numbers; errors refer to it as `name`. Rows that are `gone` become gaps."""
         check_exact(X, name)
         table = coded(X)
         if table is None:
             table = Coded.of_numbers(np.asarray(without_masks(X)))
-        return encoded(table, self.schema, unknown=self.unknown, name=name)
+        return encoded(table.without(gone), self.schema, unknown=self.unknown, name=name)
 
 
 def encoded(

@@ -460,3 +460,16 @@ def test_rows_without_weight_are_not_complained_about():
         warnings.simplefilter("error", UserWarning)
         warnings.simplefilter("ignore", ConvergenceWarning)
         DynamicPartitionModel(1, max_iter=2).fit(X, sample_weight=[1.0, 1.0, 0.0])
+
+
+@pytest.mark.parametrize("paired", [False, True])
+def test_kinds_and_levels_of_blocks_are_those_of_rows_with_weight(paired):
+    frame, weight = people()
+    cuts = [(frame[:15], weight[:15]), (frame[15:], weight[15:])]
+    blocks, weights = [block for block, _ in cuts], [own for _, own in cuts]
+    source, given_weight = (cuts, "paired") if paired else (blocks, weights)
+    found = of_people().fit(source, sample_weight=given_weight)
+    kept = [(block[own > 0], own[own > 0]) for block, own in cuts]
+    expected = of_people().fit(kept, sample_weight="paired")
+    assert found.schema_ == expected.schema_
+    np.testing.assert_allclose(found.means_, expected.means_, rtol=1e-6)
