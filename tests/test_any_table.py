@@ -310,3 +310,14 @@ def test_a_model_for_numbers_takes_indices_of_levels(fitted, frame):
     np.testing.assert_allclose(plain.score_samples(numbers), fitted.score_samples(row))
     assert plain.schema_ == fitted.schema_
     assert isinstance(plain.sample(2), np.ndarray)
+
+
+@pytest.mark.parametrize("settings", [{}, {"columns": {"age": "real"}}])
+def test_the_text_in_a_column_of_numbers_is_named(frame, settings):
+    """Not a number in a row before it."""
+    wrong = frame[["age", "sex"]].astype(object)
+    wrong.loc["p2", "age"] = "Female"
+    fitted = DynamicPartitionModel(2, max_iter=2, random_state=0).fit(frame[["age", "sex"]])
+    call = clone(fitted).set_params(**settings).fit if settings else fitted.transform
+    with pytest.raises(ValueError, match=r"X holds 'Female' in row 2 .*column 'age'"):
+        call(wrong)

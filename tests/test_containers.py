@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from dynpart import DynamicPartitionModel
-from dynpart.containers import filled, within
-from dynpart.schema import Range
+from dynpart import DynamicPartitionModel, load
+from dynpart.containers import built, filled, within
+from dynpart.schema import Range, Schema
 from tests.effort import examples
 
 GAPS = np.array([[False, True, False], [False, False, True]])
@@ -109,3 +109,59 @@ def test_tables_drawn_from_a_model_have_the_numbers_of_its_rows():
     assert not (drawn["rent"] == drawn["rent"].round()).all()
     streamed = DynamicPartitionModel(2, random_state=0).partial_fit(X)
     assert streamed.schema_.ranges is None  # later batches may go beyond
+
+
+TYPES = {
+    "flag": "boolean",
+    "small": "int8",
+    "count": "uint8",
+    "maybe": "Int64",
+    "size": "float32",
+    "width": "Float64",
+    "word": "string",
+    "plain": "int64",
+}
+
+
+def typed(n_rows=40):
+    rng = np.random.default_rng(0)
+    columns = {
+        "flag": rng.integers(0, 2, n_rows),
+        "small": rng.integers(-9, 9, n_rows),
+        "count": rng.poisson(3, n_rows),
+        "maybe": rng.integers(0, 90, n_rows),
+        "size": rng.normal(size=n_rows),
+        "width": rng.normal(size=n_rows),
+        "word": rng.choice(["red", "blue"], n_rows),
+        "plain": rng.integers(0, 90, n_rows),
+    }
+    return pd.DataFrame(columns).astype(TYPES)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_rows_that_are_drawn_have_the_types_of_pandas_that_rows_came_in(tmp_path):
+    X = typed()
+    X.loc[3, ["flag", "width", "word"]] = pd.NA
+    model = DynamicPartitionModel(2, max_iter=3, random_state=0, columns={"count": "count"}).fit(X)
+    model.save(tmp_path / "model.dynpart")
+    for each in (model, load(tmp_path / "model.dynpart")):
+        assert list(each.sample(5, random_state=0).dtypes) == list(X.dtypes)
+        assert list(each.impute(X).dtypes) == list(X.dtypes)
+    H = model.transform(X)
+    expected = {"size": "float32", "width": "Float64", "word": "string"}
+    assert {name: str(model.inverse_transform(H)[name].dtype) for name in expected} == expected
+
+
+def test_a_value_that_a_narrow_type_cannot_hold_is_not_cut():
+    schema = Schema(("count",), ("a",), dtypes=("int",), container="pandas", special=("int8",))
+    assert built(np.array([[200.0]]), schema)["a"].tolist() == [200]
+    assert built(np.array([[20.0]]), schema)["a"].dtype == np.int8
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_blocks_of_different_types_have_none_in_common():
+    X = typed()
+    model = DynamicPartitionModel(2, max_iter=2, random_state=0)
+    model.fit([X[:20], X[20:].astype({"small": "int64"})])
+    assert model.schema_.special is None
+    assert Schema.from_json(model.schema_.to_json(), len(TYPES)) == model.schema_

@@ -313,3 +313,10 @@ def test_what_was_chosen_in_words():
         f"3 experts chosen of 2 to 12: held-back rows take {bits[0]:.1f} bits less than "
         f"with independent columns, {bits[1]:.1f} less than with a mixture of as many"
     )
+
+
+@pytest.mark.parametrize(("log_scales", "expected"), [(0.0, 8), (-90.0, 4)])
+def test_scores_are_compared_as_those_of_standardised_columns(log_scales, expected):
+    """A score near 0 by the unit of real columns does not make all differences large."""
+    tried = TriedSize(4, -10.5, 2.0, 1.0, -10.5, 2.0), TriedSize(8, -10.0, 0.0, 1.0, -10.0, 0.0)
+    assert chosen(tried, log_scales) == expected

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from numbers import Real
 from typing import Any, NamedTuple
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dynpart.arrays import column_words, place
 from dynpart.cells import Fields, is_missing
+from dynpart.schema import SPECIAL
 from dynpart.validation import DATES, is_null, is_pandas, no_dates
 
 
@@ -31,6 +32,8 @@ class Coded:
     names : tuple of str or None
     container : str or None
         One of :data:`dynpart.schema.CONTAINERS`; None for an array or a file.
+    special : tuple of str
+        Types of columns of pandas, as in :class:`dynpart.schema.Schema`; empty for other tables.
     """
 
     values: NDArray[Any]
@@ -38,6 +41,7 @@ class Coded:
     dtypes: tuple[str, ...]
     names: tuple[str, ...] | None = None
     container: str | None = None
+    special: tuple[str, ...] = ()
 
     @classmethod
     def of_numbers(cls, values: NDArray[Any]) -> Coded:
@@ -45,6 +49,13 @@ class Coded:
         n_features = values.shape[1]
         dtype = {"b": "bool", "i": "int", "u": "int"}.get(values.dtype.kind, "float")
         return cls(values, (None,) * n_features, (dtype,) * n_features)
+
+    def without(self, gone: NDArray[np.bool_] | None) -> Coded:
+        """The table with gaps in the rows that are `gone`; other rows keep their places."""
+        if gone is None or not gone.any():
+            return self
+        kind = np.float32 if self.values.dtype.kind in "bu" else self.values.dtype
+        return replace(self, values=np.where(gone[:, None], np.array(np.nan, kind), self.values))
 
     def __len__(self) -> int:
         return len(self.values)
@@ -101,7 +112,9 @@ def coded(X: Any) -> Coded | None:
         if not _is_named(X) and all(dtype.kind in "biuf" for dtype in X.dtypes):
             return None
         columns = [_pandas_column(X.iloc[:, i], i, name) for i, name in enumerate(X.columns)]
-        return _joined(columns, list(X.columns), "pandas")
+        table = _joined(columns, list(X.columns), "pandas")
+        special = tuple(name if name in SPECIAL else "" for name in map(str, X.dtypes))
+        return table if table is None else replace(table, special=special)
     names = getattr(getattr(X, "dtype", None), "names", None)
     if names is not None and getattr(X, "ndim", 0) == 1:
         columns = [_array_column(X[name], i, name) for i, name in enumerate(names)]

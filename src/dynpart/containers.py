@@ -155,7 +155,19 @@ def _built_pandas(columns: list[NDArray[Any]], names: list[str], schema: Schema)
         if levels is not None and ":" in dtype:
             kept = _level_values(levels, dtype)
             series[name] = pd.Categorical(column, kept, ordered=dtype.startswith("ordered"))
+        elif schema.special and _fits(column, schema.special[d]):
+            series[name] = pd.Series(column).astype(schema.special[d])
     return pd.DataFrame(series, columns=names)
+
+
+def _fits(column: NDArray[Any], special: str) -> bool:
+    """Whether a column of pandas of this special type can hold these values."""
+    name, kind = special.lower(), column.dtype.kind
+    if "int" in name:
+        limits = np.iinfo(name)
+        return kind in "iu" and bool(((column >= limits.min) & (column <= limits.max)).all())
+    wanted = {"boolean": "b", "string": "O"}.get(name, "f")
+    return bool(special) and kind == wanted
 
 
 def _built_polars(columns: list[NDArray[Any]], names: list[str], schema: Schema) -> Any:

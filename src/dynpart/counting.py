@@ -16,7 +16,7 @@ from dynpart.learning import COUNTED_ROWS, activation_probabilities
 from dynpart.opening import Data, open_data, open_sparse, open_table
 from dynpart.sources import is_source
 from dynpart.sparse import is_large
-from dynpart.validation import DTYPES, rows_have
+from dynpart.validation import DTYPES, checked_weights, rows_have
 
 LIGHT = 0.1
 """Mean weight of a row below which a warning suggests to rescale the weights."""
@@ -82,7 +82,7 @@ class CountedModel(FittedModel):
         if is_sparse(X) or not is_source(X):
             return self._open_table(X, reset=reset, sample_weight=sample_weight)
         if reset:
-            self._found_schema = self._survey_blocks(X)
+            self._found_schema = self._survey_blocks(X, sample_weight)
         data = open_data(X, self._engine(X), sample_weight, self._encoder())
         if hasattr(data.head, "columns"):
             self._validated(data.head, reset=reset, skip_check_array=True)
@@ -99,9 +99,11 @@ class CountedModel(FittedModel):
         if is_sparse(X) and is_large(X):
             matrix = self._checked_sparse(X, reset=reset)
             if reset:
-                self._found_schema = self._judge_sparse(matrix)
+                weight = checked_weights(sample_weight, matrix.shape[0])
+                heard = matrix if weight is None or weight.all() else matrix[weight > 0]
+                self._found_schema = self._judge_sparse(heard)
             return open_sparse(matrix, engine, self._names(), **options)
-        table = self._checked_table(X, engine, reset=reset)
+        table = self._checked_table(X, engine, reset=reset, sample_weight=sample_weight)
         return open_table(table, engine, self._names(), **options)
 
     def _warn_of_empty_rows(self, data: Data) -> None:

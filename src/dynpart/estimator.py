@@ -92,7 +92,8 @@ class DynamicPartitionModel(
         scores them with independent activations: more experts are active and reconstructions are
         closer, but codes of unseen rows cost more bits.
     activation_cost : float, default=0.0
-        Additional cost of an active expert in encoding, in nats. Raise it for shorter codes.
+        Additional cost of an active expert in encoding, in nats, from -1e12 to 1e12. Raise it for
+        shorter codes.
     criterion : {"likelihood", "reconstruction"}, default="likelihood"
         Criterion for the choice of codes in encoding. "reconstruction" gives all opinions the same
         certainty: fewer values are wrong, or squared errors are smaller, but the likelihood is

@@ -682,17 +682,27 @@ class FittedModel(
             check_autoregressive(self.autoregressive, family, complete=rows.complete)
         return rows
 
-    def _checked_table(self, X: Any, engine: Engine, *, reset: bool) -> Any:
-        """The rows as input of the engine: tensors for the torch engine, else NumPy arrays."""
+    def _checked_table(
+        self, X: Any, engine: Engine, *, reset: bool, sample_weight: Any = None
+    ) -> Any:
+        """The rows as input of the engine: tensors for the torch engine, else NumPy arrays.
+
+        Rows of weight 0 may hold unknown levels, or values that their columns do not allow.
+        """
+
+        def gone(n_rows: int) -> NDArray[np.bool_] | None:
+            return None if sample_weight is None else checked_weights(sample_weight, n_rows) == 0
+
         if is_tensor(X):
             X = checked_tensor(X)
             if engine.name == "torch":
                 self._validated(np.zeros((1, X.shape[1])), reset=reset)
-                return self._tensor_as_numbers(X, reset=reset)
+                return self._tensor_as_numbers(X, reset=reset, gone=gone(len(X)))
             X = to_numpy(X)
         if is_sparse(X):
             matrix = self._checked_sparse(X, reset=reset)
-            return self._as_numbers(Coded.of_numbers(matrix.toarray()), reset=reset)
+            dense = Coded.of_numbers(matrix.toarray())
+            return self._as_numbers(dense, reset=reset, gone=gone(len(dense)))
         check_exact(X)
         table = coded(X)
         if table is None:
@@ -703,7 +713,7 @@ class FittedModel(
         else:
             self._check_columns(X, table, reset=reset)
         check_finite(table.values, columns=self._names())
-        return self._as_numbers(table, reset=reset)
+        return self._as_numbers(table, reset=reset, gone=gone(len(table)))
 
     def _given_back(self, table: Any, *, means: bool = False) -> Any:
         """Rows of numbers as the type of table of the training data."""

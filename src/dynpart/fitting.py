@@ -58,6 +58,10 @@ class LearningWarning(UserWarning):
     """Learning has ended, but the result should be checked."""
 
 
+MOST_COST = 1e12
+"""Largest cost of an activation, in nats; likelihoods beside larger ones are rounding errors."""
+
+
 class LearningModel(CountedModel):
     """A model that can learn; see :class:`dynpart.DynamicPartitionModel`."""
 
@@ -82,7 +86,7 @@ class LearningModel(CountedModel):
         "max_active": [Interval(Integral, 1, None, closed="left"), None],
         "n_active": [Interval(Integral, 1, None, closed="left"), None],
         "prior": [StrOptions({"auto", "independent"}), None],
-        "activation_cost": [Interval(Real, None, None, closed="neither")],
+        "activation_cost": [Interval(Real, -MOST_COST, MOST_COST, closed="both")],
         "criterion": [StrOptions({"likelihood", "reconstruction"})],
         "n_starts": [Interval(Integral, 1, None, closed="left"), None],
         "n_swaps": [Interval(Integral, 0, None, closed="left"), None],

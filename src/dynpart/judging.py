@@ -20,8 +20,9 @@ from dynpart.families import (
 )
 from dynpart.kinds import Survey
 from dynpart.levels import Encoder, encoded
+from dynpart.opening import weighted_tables
 from dynpart.schema import KINDS, Schema
-from dynpart.sources import blocks_of, is_dask_array, readable_again
+from dynpart.sources import is_dask_array, readable_again
 from dynpart.sparse import WHOLE_VALUES, SparseBlocks
 from dynpart.validation import check_exact, checked_array, without_masks
 
@@ -104,8 +105,15 @@ class JudgesTables:
                 f"X has {table.shape[1]} features, but the model expects {self.n_features_in_}"
             )
 
-    def _as_numbers(self, table: Coded, *, reset: bool) -> NDArray[Any]:
-        """The table as numbers, with indices for levels; `reset` detects the kinds first."""
+    def _as_numbers(
+        self, table: Coded, *, reset: bool, gone: NDArray[np.bool_] | None = None
+    ) -> NDArray[Any]:
+        """The table as numbers, with indices for levels; `reset` detects the kinds first.
+
+        Rows that are `gone` may hold anything: neither kinds nor levels depend on them.
+        """
+        if self._has_own_kinds(table):
+            table = table.without(gone)
         if reset:
             self._found_schema, self._takes_numbers = self._judge([table]), False
         schema = self._found_schema if reset else self.schema_
@@ -113,14 +121,20 @@ class JudgesTables:
             return table.values
         return encoded(table, schema, unknown=self.unknown)
 
-    def _tensor_as_numbers(self, X: Any, *, reset: bool) -> Any:
+    def _has_own_kinds(self, table: Coded) -> bool:
+        """Whether kinds are detected column by column, as in all tables but arrays of numbers."""
+        return _is_told(table) or self._column_settings() is not None
+
+    def _tensor_as_numbers(
+        self, X: Any, *, reset: bool, gone: NDArray[np.bool_] | None = None
+    ) -> Any:
         """The same for a tensor, which stays on its device."""
         if self._column_settings() is None and (reset or self._found_schema is None):
             self._found_schema = None
             return X
-        return like(self._as_numbers(Coded.of_numbers(to_numpy(X)), reset=reset), X)
+        return like(self._as_numbers(Coded.of_numbers(to_numpy(X)), reset=reset, gone=gone), X)
 
-    def _survey_blocks(self, X: Any) -> Schema | None:
+    def _survey_blocks(self, X: Any, sample_weight: Any = None) -> Schema | None:
         """The schema of a source, from one pass over its blocks."""
         if is_dask_array(X) and self._column_settings() is None:
             return None  # arrays of numbers without settings
@@ -128,11 +142,13 @@ class JudgesTables:
             readable_again(X)
 
         def tables() -> Any:
-            for block in blocks_of(X):
+            for block, gone in weighted_tables(X, sample_weight):
                 table = coded(block)
                 if table is None and self._column_settings() is None:
                     return  # arrays of numbers without settings
-                yield Coded.of_numbers(np.asarray(to_numpy(block))) if table is None else table
+                if table is None:
+                    table = Coded.of_numbers(np.asarray(to_numpy(block)))
+                yield table.without(gone)
 
         return self._judge(tables(), "block {} of X")
 
@@ -171,9 +187,8 @@ class JudgesTables:
         in_columns = False
         survey: Survey | None = None
         for index, table in enumerate(tables):
-            named = table.names is not None or table.container is not None or any(table.words)
-            in_columns |= named
-            if not named and settings is None:
+            in_columns |= _is_told(table)
+            if not self._has_own_kinds(table):
                 return None
             if survey is None:
                 survey = Survey(
@@ -218,3 +233,8 @@ class JudgesTables:
         asked = self.connectivity is not None or self.amplitude is not None
         pictures = getattr(self, "image_shape_", None) is not None
         return asked or pictures or moments.are_pixels
+
+
+def _is_told(table: Coded) -> bool:
+    """Whether a table has columns with names or types of their own."""
+    return table.names is not None or table.container is not None or any(table.words)

@@ -53,6 +53,7 @@ class KeepsExperts:
             None if judged is None else judged.dtypes,
             None if judged is None else judged.container,
             None if judged is None else judged.ranges,
+            None if judged is None else judged.special,
         )
 
     def _names(self) -> NDArray | None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dynpart.arrays import column_words, first_true, is_observed, place, row_blocks
 from dynpart.cells import DASHES, ERRORS, Fields, Kind
 from dynpart.coding import Coded, in_order, level_name
-from dynpart.levels import GIVE_NUMBERS, boolean_words, listed, short
+from dynpart.levels import GIVE_NUMBERS, boolean_words, first_text, listed, short
 from dynpart.schema import KINDS, MOST_LEVELS, Range, Schema
 
 ColumnSettings = Mapping[int, "str | tuple[str, ...]"]
@@ -138,6 +138,7 @@ class Survey:
         self.names: tuple[str, ...] | None = None
         self.container: str | None = None
         self.dtypes: list[str] = []
+        self.special: tuple[str, ...] = ()
         self.texts: list[Counter[str] | None] = []
         self.numbers: dict[int, set[float]] = {}
         self.zero_one: NDArray[np.bool_] = np.empty(0, dtype=bool)
@@ -154,6 +155,7 @@ class Survey:
         n_features = table.shape[1]
         if not self.dtypes:
             self.names, self.container = table.names, table.container
+            self.special = table.special
             self.settings = column_settings(self.columns, n_features, self.names)
             self.dtypes, self.texts = list(table.dtypes), [None] * n_features
             self.zero_one = np.ones(n_features, dtype=bool)
@@ -162,6 +164,8 @@ class Survey:
             self.low, self.high = np.full(n_features, np.inf), np.full(n_features, -np.inf)
             self.whole = np.ones(n_features, dtype=bool)
         self.n_rows += table.shape[0]
+        if table.special != self.special:  # blocks of different types
+            self.special = ()
         self.zero_one &= _are_zero_or_one(table.values)
         self._count_numbers(table.values)
         for d, words in enumerate(table.words):
@@ -198,6 +202,8 @@ class Survey:
         codes = codes[is_observed(codes)].astype(np.intp)
         for word, n in zip(words, np.bincount(codes, minlength=len(words)).tolist(), strict=True):
             counts[word] += n
+            if not counts[word] and table.dtypes[d] == "text":
+                del counts[word]  # only in rows that do not count
         self.texts[d], self.dtypes[d] = counts, table.dtypes[d]
 
     def _check_setting(self, setting: Any, d: int, table: Coded, name: str) -> None:
@@ -210,7 +216,7 @@ class Survey:
         if words is not None:
             if setting == "binary":
                 return
-            row = int(np.flatnonzero(is_observed(values))[0]) if is_observed(values).any() else 0
+            row = first_text(values, words) if is_observed(values).any() else 0
             word = words[int(values[row])] if is_observed(values).any() else ""
             raise ValueError(
                 f"{name} holds {word!r} in {place(row, d, table.names)}, a text, but columns sets "
@@ -255,6 +261,7 @@ class Survey:
             tuple(self.dtypes),
             self.container,
             tuple(self._range(d) if kind == "real" else None for d, kind in enumerate(kinds)),
+            self.special if any(self.special) else None,
         )
 
     def _range(self, d: int) -> Range | None:

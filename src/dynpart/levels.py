@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynpart.arrays import is_observed, place
+from dynpart.cells import Fields
 from dynpart.coding import Coded, coded, level_name
 from dynpart.schema import Schema
 from dynpart.validation import check_exact, without_masks
@@ -44,13 +45,15 @@ class Encoder:
     schema: Schema
     unknown: str = "error"
 
-    def __call__(self, X: Any, name: str = "X") -> NDArray[Any]:
-        """The table as numbers; errors refer to it as `name`."""
+    def __call__(
+        self, X: Any, name: str = "X", gone: NDArray[np.bool_] | None = None
+    ) -> NDArray[Any]:
+        """The table as numbers; errors refer to it as `name`. Rows that are `gone` become gaps."""
         check_exact(X, name)
         table = coded(X)
         if table is None:
             table = Coded.of_numbers(np.asarray(without_masks(X)))
-        return encoded(table, self.schema, unknown=self.unknown, name=name)
+        return encoded(table.without(gone), self.schema, unknown=self.unknown, name=name)
 
 
 def encoded(
@@ -122,9 +125,25 @@ def _encoded_column(
     index = np.array([*table_of, -1.0])[codes]
     wrong = np.flatnonzero(there & (index < 0))
     if len(wrong) and (unknown == "error" or levels is None):
-        row = int(wrong[0])
+        row = int(wrong[0]) if binary or levels is not None else first_text(values, words)
         raise ValueError(_unknown(words[int(codes[row])], row, d, table, schema, name))
     return np.where(there & (index >= 0), index, np.nan)
+
+
+def first_text(values: NDArray[Any], words: Sequence[str]) -> int:
+    """The first row of a column of words that is no number; if all are, the first observed row.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_rows,)
+        Indices of words, NaN for missing values; at least one is observed.
+    words : sequence of str
+    """
+    fields = Fields(decimal_comma=False)
+    is_text = np.array([fields.plain_number(word) is None for word in words])
+    there = is_observed(values)
+    found = np.flatnonzero(there & is_text[np.where(there, values, 0).astype(np.intp)])
+    return int(found[0] if len(found) else np.flatnonzero(there)[0])
 
 
 def _booleans(levels: tuple[str, ...] | None) -> dict[str, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from operator import add
@@ -23,6 +23,7 @@ from dynpart.sources import (
     Folder,
     MiniBatches,
     as_table,
+    blocks_of,
     is_dask_array,
     readable_again,
     table_of,
@@ -80,18 +81,18 @@ def informative_rows(X: Any, weight: Any = None) -> tuple[Rows, int]:
     rows : Rows
         Of numbers.
     n_empty : int
-        Number of rows left out because they have no observed value.
+        Number of rows of positive weight left out because they have no observed value.
     """
     xp = namespace(X)
     n_empty = 0
+    if weight is not None and not bool((weight > 0).all()):
+        X, weight = X[weight > 0], weight[weight > 0]
     if X.dtype not in (xp.bool, xp.uint8) and len(X):
         parts = [is_observed(X[block]).any(axis=1) for block in row_blocks(*X.shape)]
         observed = xp.concatenate(parts)
         n_empty = int((~observed).sum())
         if n_empty:
             X, weight = X[observed], None if weight is None else weight[observed]
-    if weight is not None and not bool((weight > 0).all()):
-        X, weight = X[weight > 0], weight[weight > 0]
     return Rows(X, weight, complete=False), n_empty
 
 
@@ -112,17 +113,28 @@ class Blocks:
 
     def first_look(self, item: Any, index: int) -> Rows:
         """The rows of a block in the first reading, which checks them."""
+        weight = self.weight(item, index)
         rows, n_empty = informative_rows(
-            as_table(item, index, self.columns), self._weight(item, index)
+            as_table(item, index, self.columns, _without_weight(weight)), weight
         )
         self.n_empty += n_empty
         return rows
 
     def again(self, item: Any, index: int) -> Rows:
         """The same rows in a later reading."""
-        return informative_rows(as_table(item, columns=self.columns), self._weight(item, index))[0]
+        weight = self.weight(item, index)
+        table = as_table(item, columns=self.columns, gone=_without_weight(weight))
+        return informative_rows(table, weight)[0]
 
-    def _weight(self, item: Any, index: int) -> Any:
+    def tables(self, X: Any) -> Iterator[tuple[Any, NDArray[np.bool_] | None]]:
+        """The tables of a source one by one, and which of their rows have no weight."""
+        for index, item in enumerate(Folder(X) if isinstance(X, str | PathLike) else X):
+            table = self.columns.aligned(table_of(item), f"block {index}")
+            if len(table):
+                yield table, _without_weight(self.weight(item, index))
+
+    def weight(self, item: Any, index: int) -> Any:
+        """The weights of a block, None if there are none; or ValueError."""
         if self.sample_weight is None:
             return None
         name = f"sample_weight of block {index}"
@@ -144,6 +156,32 @@ class Blocks:
             raise ValueError(
                 f"sample_weight has the weights of {len(given)} blocks, X has {n_blocks}"
             )
+
+
+def _without_weight(weight: Any) -> NDArray[np.bool_] | None:
+    return None if weight is None else weight == 0
+
+
+def weighted_tables(X: Any, sample_weight: Any) -> Iterator[tuple[Any, NDArray[np.bool_] | None]]:
+    """The tables of a source one by one, and which of their rows have no weight.
+
+    Parameters
+    ----------
+    X : source
+    sample_weight : optional
+        As in :func:`open_data`.
+
+    Yields
+    ------
+    table : array or DataFrame
+    gone : ndarray of shape (n_rows,), bool, or None
+        None if rows have no weights.
+    """
+    if is_dask_array(X) or sample_weight is None:
+        yield from ((table, None) for table in blocks_of(X))
+        return
+    _check_weights_of_blocks(sample_weight)
+    yield from Blocks(Columns(), sample_weight).tables(X)
 
 
 def open_table(
@@ -219,7 +257,8 @@ def open_sparse(
     gaps = np.flatnonzero(~is_observed(matrix.data))
     holder = np.searchsorted(matrix.indptr, gaps, side="right") - 1
     empty = np.bincount(holder, minlength=matrix.shape[0]) == matrix.shape[1]
-    kept = ~empty if weight is None else ~empty & (weight > 0)
+    heard = np.ones(len(empty), dtype=bool) if weight is None else weight > 0
+    kept = ~empty & heard
     if not kept.all():
         matrix, weight = matrix[kept], None if weight is None else weight[kept]
     if not kept.any():
@@ -236,7 +275,7 @@ def open_sparse(
 
     head = rows.rows_at(np.array([0])).values
     engine_of_blocks, placed = SparseEngine(engine), engine.place(moments)
-    return Data(engine_of_blocks, placed, head, encoded, weight, int(empty.sum()))
+    return Data(engine_of_blocks, placed, head, encoded, weight, int((empty & heard).sum()))
 
 
 def open_data(
@@ -274,11 +313,8 @@ def as_source(
 
 
 def _open_blocks(X: Any, engine: Engine, sample_weight: Any, encoder: Encoder | None) -> Data:
-    if sample_weight is not None and not _is_weight_of_blocks(sample_weight):
-        raise ValueError(
-            "sample_weight of a source must be 'paired' or the weights of each block, got "
-            f"{_kind(sample_weight)}"
-        )
+    if sample_weight is not None:
+        _check_weights_of_blocks(sample_weight)
     if isinstance(X, str | PathLike):
         X = Folder(X)
     source, columns = as_source(X, paired=sample_weight is not None, encoder=encoder)
@@ -300,6 +336,14 @@ def _open_blocks(X: Any, engine: Engine, sample_weight: Any, encoder: Encoder | 
 
     engine_of_blocks, placed = BlocksEngine(engine), engine.place(moments)
     return Data(engine_of_blocks, placed, head[:1], encoded, rows.weight, blocks.n_empty)
+
+
+def _check_weights_of_blocks(sample_weight: Any) -> None:
+    if not _is_weight_of_blocks(sample_weight):
+        raise ValueError(
+            "sample_weight of a source must be 'paired' or the weights of each block, got "
+            f"{_kind(sample_weight)}"
+        )
 
 
 def _is_weight_of_blocks(sample_weight: Any) -> bool:

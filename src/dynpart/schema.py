@@ -41,6 +41,13 @@ CONTAINERS = ("pandas", "polars", "structured", "objects")
 PLAIN = ("bool", "int", "float", "text")
 DTYPES = (*PLAIN, *(f"{kind}:{each}" for kind in ("category", "ordered") for each in PLAIN))
 """Stored types of the values of a variable: plain, or categories of such values."""
+NARROW = ("int8", "int16", "int32", "uint8", "uint16", "uint32", "uint64", "float16", "float32")
+NULLABLE = (
+    *("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64"),
+    *("Float32", "Float64", "boolean", "string"),
+)
+SPECIAL = ("", *NARROW, *NULLABLE)
+"""Types of columns of pandas that differ from those that NumPy gives to such values; or none."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +75,9 @@ class Schema:
     ranges : tuple or None
         Range of each real variable, to keep drawn values within it: the smallest value, the
         largest, and whether all are whole numbers. None for all others.
+    special : tuple of str or None
+        Type of each column of pandas, one of :data:`SPECIAL`, if `dtypes` does not determine it;
+        "" if it does. None if there is no such column.
 
     Examples
     --------
@@ -86,6 +96,7 @@ class Schema:
     dtypes: tuple[str, ...] | None = None
     container: str | None = None
     ranges: Ranges | None = None
+    special: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         n_features = len(self.kinds)
@@ -101,6 +112,10 @@ class Schema:
             known = all(dtype in DTYPES for dtype in self.dtypes)
             if not known or len(self.dtypes) != n_features:
                 raise ValueError("dtypes must hold a known word for each variable")
+        if self.special is not None:
+            known = all(each in SPECIAL for each in self.special)
+            if not known or len(self.special) != n_features:
+                raise ValueError("special must hold a known type for each variable")
         if self.container is not None and self.container not in CONTAINERS:
             raise ValueError(f"container must be one of {', '.join(CONTAINERS)}")
         if self.ranges is not None:
@@ -194,6 +209,7 @@ class Schema:
             "ranges": None
             if self.ranges is None
             else [each and list(each) for each in self.ranges],
+            "special": None if self.special is None else _one_or_all(self.special),
         }
 
     @classmethod
@@ -218,7 +234,7 @@ class Schema:
             If the value is not a schema of `n_features` variables.
         """
         entries = {"kinds", "names", "image_shape"}
-        more = {"levels", "dtypes", "container", "ranges"}
+        more = {"levels", "dtypes", "container", "ranges", "special"}
         if not isinstance(value, Mapping) or not entries <= set(value) <= entries | more:
             raise ValueError(f"a schema must have the entries {', '.join(sorted(entries))}")
         names, shape = value["names"], value["image_shape"]
@@ -230,7 +246,7 @@ class Schema:
             raise ValueError("names must differ from each other")
         if not (shape is None or isinstance(shape, list)):
             raise ValueError("image_shape must be a list or null")
-        dtypes = value.get("dtypes")
+        dtypes, special = value.get("dtypes"), value.get("special")
         return cls(
             kinds,
             None if names is None else tuple(names),
@@ -239,6 +255,7 @@ class Schema:
             None if dtypes is None else _all("dtypes", dtypes, n_features),
             value.get("container"),
             _ranges_from_json(value.get("ranges"), n_features),
+            None if special is None else _all("special", special, n_features),
         )
 
 

@@ -144,7 +144,7 @@ class MiniBatches:
     """
 
     def __init__(
-        self, batches: Iterable[Any], encoder: Callable[[Any, str], Any] | None = None
+        self, batches: Iterable[Any], encoder: Callable[[Any, str, Any], Any] | None = None
     ) -> None:
         self.batches = readable_again(batches)
         self.columns = Columns(encoder)
@@ -176,22 +176,23 @@ class Columns:
     Parameters
     ----------
     encoder : callable, default=None
-        Converts a block to a table of numbers; called with the block and its name for errors.
+        Converts a block to a table of numbers; called with the block, its name for errors, and
+        which of its rows do not count.
     """
 
-    def __init__(self, encoder: Callable[[Any, str], Any] | None = None) -> None:
+    def __init__(self, encoder: Callable[[Any, str, Any], Any] | None = None) -> None:
         self.names: list[Any] | None = None
         self.encoder = encoder
         self._named = ""
         self._first: tuple[str, int] | None = None
 
-    def aligned(self, item: Any, label: str) -> Any:
+    def aligned(self, item: Any, label: str, gone: NDArray[np.bool_] | None = None) -> Any:
         """The block with its columns in the order of the first block, or ValueError.
 
-        With an encoder, values are converted to numbers.
+        With an encoder, values are converted to numbers, except in rows that are `gone`.
         """
         item = self._in_order(item, label)
-        return item if self.encoder is None else self.encoder(item, f"{label} of X")
+        return item if self.encoder is None else self.encoder(item, f"{label} of X", gone)
 
     def _in_order(self, item: Any, label: str) -> Any:
         self._check_width(item, label)
@@ -239,7 +240,12 @@ def _table(item: Any) -> NDArray:
     return np.asarray(item)
 
 
-def as_table(item: Any, index: int | None = None, columns: Columns | None = None) -> NDArray:
+def as_table(
+    item: Any,
+    index: int | None = None,
+    columns: Columns | None = None,
+    gone: NDArray[np.bool_] | None = None,
+) -> NDArray:
     """An item of a source as an array for engines, shape (n_rows, n_features).
 
     Parameters
@@ -249,13 +255,15 @@ def as_table(item: Any, index: int | None = None, columns: Columns | None = None
         Its number in the first reading: values are checked, and errors name the block.
     columns : Columns, default=None
         Columns of the source: they are put in the order of its first block.
+    gone : ndarray of shape (n_rows,), bool, default=None
+        Rows that do not count, whose values need not be levels that are known.
     """
     first_look = index is not None
     label = f"block {index}" if first_look else "a block"
     name = f"{label} of X"
     item = table_of(item)
     if columns is not None:
-        item = columns.aligned(item, label)
+        item = columns.aligned(item, label, gone)
     if first_look:
         check_exact(item, name)
     block = checked_array(

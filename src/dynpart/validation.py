@@ -213,6 +213,8 @@ def plain(value: Any) -> str:
 def check_exact(X: Any, name: str = "X") -> None:
     """Raise ValueError if `X` holds dates, or integers that double precision would round.
 
+    A lazy frame, which holds no values yet, is an error, too.
+
     Parameters
     ----------
     X : array-like or DataFrame
@@ -220,6 +222,11 @@ def check_exact(X: Any, name: str = "X") -> None:
     name : str
         Its name in errors.
     """
+    if type(X).__name__ == "LazyFrame":
+        raise ValueError(
+            f"{name} must be a table that is in memory, got a LazyFrame: read it first, with "
+            f"{name}.collect()"
+        )
     for column, values in _parts(X):
         if values.dtype.kind in "mM":
             raise ValueError(no_dates(name, column, values.dtype))
@@ -355,7 +362,7 @@ def check_stored(matrix: Any, columns: Names = None) -> None:
 
 
 def without_masks(X: Any) -> Any:
-    """The table with NaN for masked values and nulls of data frames.
+    """The table with NaN for masked values and nulls of data frames, and dense columns.
 
     Parameters
     ----------
@@ -396,9 +403,15 @@ def is_pandas(X: Any) -> bool:
 
 
 def _pandas_without_nulls(X: Any) -> Any:
-    """Nullable columns of numbers become floats; columns of objects get NaN for nulls."""
+    """Nullable columns of numbers become floats; columns of objects get NaN for nulls.
+
+    Sparse columns become dense, because scikit-learn refuses tables of them.
+    """
     filled = {}
     for i, dtype in enumerate(X.dtypes):
+        if type(dtype).__name__ == "SparseDtype":
+            filled[i] = X.iloc[:, i].to_numpy()
+            continue
         knows_nulls = dtype.kind == "O" or not isinstance(dtype, np.dtype)
         if knows_nulls and (nulls := X.iloc[:, i].isna()).any():
             column = X.iloc[:, i]

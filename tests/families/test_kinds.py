@@ -388,3 +388,25 @@ def test_the_smallest_variance_of_a_tiny_column_can_be_stored():
     moments = column_moments(np.array([[0.0, 0.0], [1.0, 1.3e-216]]))
     family = Gaussian.for_columns(moments, variance_floor=1e-4)
     assert (family.floor >= 1e-300).all()
+
+
+def test_without_a_value_the_mean_of_a_count_is_that_of_the_data():
+    """A weight near zero, a rounding error, changes nothing."""
+    family, population = Count(np.zeros(1)), np.array([[3.0], [12.0]])
+    for weight in (0.0, 1e-17):
+        sums = np.full((2, 1), weight), np.zeros((2, 2, 1))
+        eta = family.update(*sums, population, 1.0)
+        found, _ = family.shrunk(eta, *sums, *sums, population, 1.0)
+        np.testing.assert_allclose(found[0], 3.0)
+
+
+@pytest.mark.parametrize("epsilon", [1, np.float32(1), np.array(1)])
+def test_one_weight_of_the_average_may_be_a_number_of_any_type(epsilon):
+    family = Mixed((Count(np.zeros(1)), Bernoulli()), (np.array([1]), np.array([0])))
+    rng = np.random.default_rng(0)
+    T = rng.random((2, 3, 2))
+    sums, population = (1 + T[0], T), T.mean(axis=1)
+    for found in (family.update, lambda *given: family.shrunk(T, *sums, *given)[0]):
+        np.testing.assert_array_equal(
+            found(*sums, population, epsilon), found(*sums, population, 1.0)
+        )

@@ -87,6 +87,7 @@ COMPLETE = {
     "boolean": lambda X: frame(X).astype("boolean"),
     "Float64": lambda X: frame(X).astype("Float64"),
     "arrow": lambda X: frame(X).astype("int64[pyarrow]"),
+    "sparse frame": lambda X: frame(X).astype(pandas.SparseDtype("uint8", 0)),
     "polars": lambda X: polars_of(X, polars.Float64),
     "polars ints": lambda X: polars_of(X, polars.Int8, kind=int),
     "polars bools": lambda X: polars_of(X, polars.Boolean, kind=bool),
@@ -122,6 +123,7 @@ WITH_GAPS = {
     "masked ints": lambda X: masked(X, 7, np.int64),
     "masked uint8": lambda X: masked(X, 255, np.uint8),
     "frame": frame,
+    "sparse frame": lambda X: frame(X).astype(pandas.SparseDtype(float, 0.0)),
     "Int64": lambda X: nullable(X, "Int64"),
     "Float64": lambda X: nullable(X, "Float64"),
     "arrow": lambda X: nullable(X, "int64[pyarrow]"),
@@ -180,6 +182,20 @@ def test_a_gap_in_a_binary_table_is_nan_in_every_container(hold):
 @pytest.mark.parametrize("hold", WITH_GAPS.values(), ids=WITH_GAPS.keys())
 def test_a_gap_among_measurements_is_nan_in_every_container(hold):
     assert_same_model(hold, 0.2, binary=False)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+def test_a_sparse_frame_may_lack_names(missing):
+    X = table(missing)
+    held = pandas.DataFrame(X).astype(pandas.SparseDtype(float, 0.0))
+    expected, stream = models_of(missing, True)
+    for model, same in [(model_of().fit(held), expected), (model_of().partial_fit(held), stream)]:
+        np.testing.assert_allclose(model.means_, same.means_, rtol=1e-6)
+    np.testing.assert_array_equal(expected.transform(held), expected.transform(X))
+    assert expected.score(held) == pytest.approx(expected.score(X))
+    filled = expected.impute(held)
+    assert list(filled.dtypes) == list(held.dtypes)
+    np.testing.assert_array_equal(filled.sparse.to_dense(), expected.impute(X))
 
 
 BLOCKS = {
@@ -243,6 +259,7 @@ DAY = datetime.date(2020, 1, 2)
             "'b' holds numbers stored as|'b', but the model knows",
         ),
         ([[0.0, "5%"], [1.0, None]], "numbers stored as text|but the model knows"),
+        (polars.DataFrame({"a": [0.0, 1.0], "b": [1.0, None]}).lazy(), r"with X\.collect\(\)"),
     ],
 )
 def test_a_gap_hides_nothing_that_is_no_number(X, words):
@@ -267,9 +284,10 @@ def test_rows_that_say_something_are_kept_in_order(seed, dtype):
     X[rng.random(X.shape) < 0.6] = np.nan
     weight = rng.integers(0, 3, 6).astype(float)
     empty = np.isnan(X).all(axis=1)
-    for given_weight, kept in ((None, ~empty), (weight, ~empty & (weight > 0))):
+    for given_weight, heard in ((None, np.ones(6, dtype=bool)), (weight, weight > 0)):
         rows, n_empty = informative_rows(X, given_weight)
+        kept = ~empty & heard
         np.testing.assert_array_equal(rows.values, X[kept])
-        assert n_empty == empty.sum()
+        assert n_empty == (empty & heard).sum()
         if given_weight is not None:
             np.testing.assert_array_equal(rows.weight, weight[kept])

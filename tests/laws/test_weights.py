@@ -4,9 +4,11 @@ import itertools
 import warnings
 
 import numpy as np
+import pandas
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.sparse import csr_array
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.feature_extraction.image import grid_to_graph
 
@@ -20,6 +22,7 @@ from dynpart.streaming import accumulate
 from tests.effort import examples
 from tests.strategies import make_experts, make_rows, make_rule, problems
 
+polars = pytest.importorskip("polars")
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 ENGINES = {name: make_engine(name) for name in ("reference", "cpu")}
 EXAMPLES = examples(25)
@@ -386,3 +389,87 @@ def test_weights_too_small_for_single_precision_still_count(name):
         once = sums(rows, experts, codes).array
         tiny = sums(rows.weighing(np.full(6, 1e-30)), experts, codes).array
         close(1e30 * to_numpy(tiny), once, 1e-4)
+
+
+# ------------------------------------------------------------------- what is not read from rows
+
+
+def people(n_rows=40):
+    """A table of several kinds, and weights, with a last row of weight 0 that is like no other."""
+    rng = np.random.default_rng(3)
+    frame = pandas.DataFrame(
+        {
+            "flag": rng.integers(0, 2, n_rows),
+            "code": rng.choice([1, 2], n_rows),
+            "size": np.round(rng.normal(size=n_rows), 2),
+            "word": rng.choice(["red", "blue"], n_rows),
+            "grade": rng.integers(0, 3, n_rows),
+            "visits": rng.poisson(2, n_rows),
+        }
+    )
+    odd = pandas.DataFrame([[2, 7, 1e6, "green", 9, -1.5]], columns=frame.columns)
+    return pandas.concat([frame, odd], ignore_index=True), np.append(np.ones(n_rows), 0.0)
+
+
+def of_people(**settings):
+    columns = {"grade": "categorical", "visits": "count", **settings}
+    return DynamicPartitionModel(2, max_iter=3, random_state=0, columns=columns)
+
+
+@pytest.mark.parametrize(
+    "hold", [lambda frame: frame, polars.from_pandas], ids=["pandas", "polars"]
+)
+@pytest.mark.parametrize("learn", ["fit", "partial_fit"])
+def test_kinds_levels_and_ranges_are_those_of_rows_with_weight(hold, learn):
+    frame, weight = people()
+    found = getattr(of_people(), learn)(hold(frame), sample_weight=weight)
+    expected = getattr(of_people(), learn)(hold(frame[:-1]), sample_weight=weight[:-1])
+    schema = expected.schema_
+    assert schema.kinds == ("binary", "categorical", "real", "categorical", "categorical", "count")
+    assert found.schema_.kinds == schema.kinds
+    assert found.schema_.levels == schema.levels
+    assert found.schema_.ranges == schema.ranges
+    np.testing.assert_allclose(found.means_, expected.means_, rtol=1e-6)
+
+
+def test_a_later_batch_may_hold_anything_in_rows_without_weight():
+    frame, weight = people()
+    model = of_people().partial_fit(frame[:-1]).partial_fit(frame, sample_weight=weight)
+    assert model.n_iter_ == 2
+    assert model.recount(frame, sample_weight=weight).schema_.levels_of(3) == ("blue", "red")
+
+
+def test_an_array_with_kinds_takes_them_from_rows_with_weight():
+    X, weight = np.array([[0, 1], [1, 2], [1, 1], [9, -3]] * 5), np.array([1.0, 1.0, 1.0, 0.0] * 5)
+    model = DynamicPartitionModel(2, max_iter=2, columns=["binary", "count"], random_state=0)
+    for container in (np.asarray, csr_array, lambda X: X.astype(np.uint8) % 200):
+        found = model.fit(container(X), sample_weight=weight)
+        assert found.schema_.kinds == ("binary", "count")
+
+
+def test_errors_name_the_place_in_the_table_with_all_rows():
+    frame, weight = people()
+    frame = pandas.concat([frame, frame[:1].assign(visits=-2)], ignore_index=True)
+    with pytest.raises(ValueError, match=r"X holds -2 in row 41 .*'visits'"):
+        of_people().fit(frame, sample_weight=np.append(weight, 1.0))
+
+
+def test_rows_without_weight_are_not_complained_about():
+    X = np.array([[0.0, 1.0], [1.0, 0.0], [np.nan, np.nan]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        DynamicPartitionModel(1, max_iter=2).fit(X, sample_weight=[1.0, 1.0, 0.0])
+
+
+@pytest.mark.parametrize("paired", [False, True])
+def test_kinds_and_levels_of_blocks_are_those_of_rows_with_weight(paired):
+    frame, weight = people()
+    cuts = [(frame[:15], weight[:15]), (frame[15:], weight[15:])]
+    blocks, weights = [block for block, _ in cuts], [own for _, own in cuts]
+    source, given_weight = (cuts, "paired") if paired else (blocks, weights)
+    found = of_people().fit(source, sample_weight=given_weight)
+    kept = [(block[own > 0], own[own > 0]) for block, own in cuts]
+    expected = of_people().fit(kept, sample_weight="paired")
+    assert found.schema_ == expected.schema_
+    np.testing.assert_allclose(found.means_, expected.means_, rtol=1e-6)

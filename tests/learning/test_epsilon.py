@@ -173,6 +173,21 @@ def test_a_family_without_conjugate_priors_keeps_the_usual_weight():
     np.testing.assert_array_equal(found, [USUAL] * 3)
 
 
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_column_without_finite_likelihoods_leaves_the_others_alone(bad):
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 2, (50, 4)).astype(float)
+    sums, usual = sums_of(Bernoulli(), X, np.arange(50) % 4, 4), X.mean(axis=0)[None]
+    broken = ResponsibilitySums(sums.array.copy())
+    broken.array[1, :, 2] = bad
+    found = likeliest_epsilon(Bernoulli(), broken, usual, USUAL)
+    assert found[2] == USUAL
+    # The column has no preference, which makes the common weight of the others less certain.
+    expected, others = likeliest_epsilon(Bernoulli(), sums, usual, USUAL), [0, 1, 3]
+    np.testing.assert_allclose(found[others], expected[others], rtol=0.5)
+
+
 @pytest.mark.parametrize("family_name", FAMILIES)
 def test_torch_finds_the_same_weights(family_name):
     torch = pytest.importorskip("torch")

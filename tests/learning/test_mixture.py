@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 from sklearn.exceptions import ConvergenceWarning
@@ -245,3 +246,44 @@ def test_noise_is_told_and_hardly_modelled(seed):
     p = (X.sum(axis=0) + 0.5) / (len(X) + 1)
     columns = np.log(np.where(unseen, p, 1 - p)).sum(axis=1).mean()
     assert model.log_density(unseen).mean() > columns - 0.4
+
+
+def measurements(seed):
+    """Rows of six kinds in half of the columns, with two more factors: a close decision."""
+    rng = np.random.default_rng(seed)
+    kind, centre = rng.integers(0, 6, 2200), rng.normal(0, 1.6, (6, 8))
+    levels, effects = rng.integers(0, 3, (2200, 2)), rng.normal(size=(2, 3, 8))
+    X = centre[kind] * (rng.random() < 0.5) + rng.normal(size=(2200, 8))
+    X[:, :4] += effects[0][levels[:, 0], :4]
+    X[:, 4:] += effects[1][levels[:, 1], 4:]
+    return X
+
+
+@pytest.mark.parametrize(
+    ("seed", "factor"),
+    [
+        (4, 0.2),
+        *(
+            pytest.param(seed, factor, marks=pytest.mark.slow)
+            for seed, factor in [(1, 0.2), (3, 0.2), (4, 1000.0)]
+        ),
+    ],
+)
+def test_the_unit_of_real_columns_decides_nothing(seed, factor):
+    X, columns = measurements(seed), list("abcdefgh")
+    one, other = (
+        DynamicPartitionModel(6, random_state=0, max_iter=10).fit(pd.DataFrame(Z, columns=columns))
+        for Z in (X, factor * X)
+    )
+    assert one.adaptation_.mixture == other.adaptation_.mixture
+    assert one.adaptation_.min_active == other.adaptation_.min_active
+    table, scaled = (pd.DataFrame(Z[:300], columns=columns) for Z in (X, factor * X))
+    np.testing.assert_array_equal(one.transform(table), other.transform(scaled))
+    found = other.score_samples(scaled) + 8 * np.log(factor)
+    np.testing.assert_allclose(found, one.score_samples(table), atol=1e-3)
+
+
+@pytest.mark.parametrize(("lead", "is_open"), [(-0.02, False), (-0.005, True), (0.03, True)])
+def test_a_close_decision_is_measured_by_standardised_columns(lead, is_open):
+    unseen = Unseen(-40.0, -50.0, 0.1, -40.0, -40.0 + 10 * lead, log_scales=30.0)
+    assert unseen.is_close() == is_open

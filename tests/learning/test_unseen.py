@@ -49,10 +49,11 @@ def estimate(model, X):
     return describe_unseen(task, Annealed(), experts, rows, len(X), codes, rule, last, seed=0)
 
 
-def fitted(X, n_experts, **settings):
+def fitted(X, n_experts, weight=None, **settings):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return DynamicPartitionModel(n_experts, random_state=0, **settings).fit(X)
+        model = DynamicPartitionModel(n_experts, random_state=0, **settings)
+        return model.fit(X, sample_weight=weight)
 
 
 def by_frequencies(X, unseen):
@@ -161,6 +162,14 @@ def test_one_expert_or_one_row_says_nothing_of_unseen_ones():
     assert estimate(fitted(X[:1], 2), X[:1]) is None
 
 
+def test_a_mixture_as_good_as_independent_columns_is_not_warned_about():
+    """The folds may agree better than by chance, so that their spread is near 0."""
+    rng = np.random.default_rng(2)
+    X = (rng.random((300, 8)) < rng.uniform(0.05, 0.5, 8)).astype(np.uint8)
+    assert not any("unseen" in text for text in warnings_of(X, 4, max_iter=6))
+    assert fitted(X, 4, max_iter=6).adaptation_.mixture
+
+
 def test_complaints_ask_for_a_clear_difference():
     family = make_family("auto", column_moments(np.eye(2)))
     experts = Experts(family, np.full((1, 3, 2), 0.5), np.zeros((3, 2)))
@@ -181,3 +190,39 @@ def test_rows_left_out_take_back_no_more_than_there_is():
     X = load_iris().data
     told = warnings_of(X - X.mean(), 10, learning="paper", n_swaps=0)
     assert not [words for words in told if "encountered" in words]
+
+
+RARE = {"binary": 1.0, "categorical": 2.0, "count": 3.0, "real": 1.5}
+"""A value of each kind."""
+
+
+def column_of(kind, rng, n_rows):
+    if kind == "real":
+        return rng.normal(size=n_rows)
+    if kind == "count":
+        return rng.poisson(5, n_rows).astype(float)
+    return rng.integers(0, 2 if kind == "binary" else 3, n_rows).astype(float)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("beside", RARE)
+@pytest.mark.parametrize("kind", RARE)
+def test_a_column_may_have_all_its_values_in_one_fold(kind, beside, weighted):
+    """Fractional weights leave rounding errors where no value is left."""
+    rng = np.random.default_rng(0)
+    rare = np.full((60, 1), np.nan)
+    rare[7] = RARE[kind]
+    X = np.c_[column_of(beside, rng, 60), column_of(beside, rng, 60), rare]
+    settings = {"columns": [beside, beside, kind], "max_iter": 3}
+    model = fitted(X, 2, weight=rng.random(60) if weighted else None, **settings)
+    assert np.isfinite(model.score_samples(X)).all()
+
+
+@pytest.mark.parametrize("kind", RARE)
+def test_the_number_of_experts_can_be_chosen_if_a_column_has_one_value(kind):
+    rng = np.random.default_rng(0)
+    rare = np.full((60, 1), np.nan)
+    rare[7] = RARE[kind]
+    X = np.c_[column_of(kind, rng, 60), column_of(kind, rng, 60), rare]
+    model = fitted(X, "auto", columns=kind, max_iter=3)
+    assert np.isfinite(model.score_samples(X)).all()

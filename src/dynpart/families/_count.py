@@ -168,12 +168,14 @@ class Count(Family):
         An expert responsible for a share u of n rows, w of them, has the mean
         (T + u / 2 + a m) / (w + a) with m = (c + 1/2) / n and at least a = epsilon (1 - u). More
         rows of the average are added to all opinions if this raises the likelihood minus the number
-        of effective parameters (w / (w + a) per mean).
+        of effective parameters (w / (w + a) per mean). Less than one row adds less than half a
+        count, and no row adds nothing: m is then the data's average.
         """
         xp = namespace(eta)
-        n_rows = xp.clip(weight.sum(axis=0), TINY, None)
+        total = weight.sum(axis=0)
+        n_rows = xp.clip(total, 1.0, None)
         share = xp.clip(weight / n_rows, 0.0, 1.0)
-        average = population[0] + 0.5 / n_rows
+        average = population[0] + 0.5 * xp.clip(total, 0.0, 1.0) / n_rows
 
         def means(added: float) -> tuple[Array, Array]:
             more = (epsilon + added) * (1 - share)

@@ -308,9 +308,9 @@ class Mixed(Family):
         return cls(tuple(parts), tuple(columns))
 
 
-def _at(epsilon: float | Array, columns: Any) -> Any:
+def _at(epsilon: Any, columns: Any) -> Any:
     """Weights of the population of some columns, if every column has its own."""
-    return epsilon if isinstance(epsilon, float) else epsilon[columns]
+    return epsilon if np.ndim(epsilon) == 0 else epsilon[columns]
 
 
 def _prefix(name: str) -> str:

@@ -38,7 +38,7 @@ def likeliest_epsilon(
         Mean parameters of the data as a whole.
     usual : float
         The weight where no candidate is likelier than another, as in families that do not define
-        `conjugate`.
+        `conjugate`, or where a likelihood is not finite.
 
     Returns
     -------
@@ -47,7 +47,8 @@ def likeliest_epsilon(
     xp = namespace(sums.weight)
     average = family.constrain(population[:, None])
     evidence = xp.stack([_evidence(family, sums, average, rows) for rows in CANDIDATES])
-    evidence = evidence - xp.amax(evidence, axis=0)
+    known = xp.isfinite(evidence).all(axis=0)
+    evidence = xp.where(known, evidence - xp.amax(evidence, axis=0), 0.0)
     n_candidates, n_features = evidence.shape
     share = 0 * evidence[:, 0] + 1 / n_candidates
     for _ in range(ROUNDS):

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from dynpart.arrays import as_float64, namespace
 from dynpart.engines import CodeSummary, Experts
+from dynpart.learning._task import Task
 from dynpart.prior import ALWAYS, mean_log_prior
 
 Array = NDArray[np.float64]
@@ -62,10 +63,13 @@ class Description:
         the truth, so the shortest description is the true one.
     penalised : float
         The first part of `joint`.
+    log_scales : float
+        Added to `joint`, they make it that of standardised columns, which has no unit.
     """
 
     joint: float
     penalised: float
+    log_scales: float = 0.0
 
     @property
     def log_prior(self) -> float:
@@ -74,14 +78,15 @@ class Description:
 
     @classmethod
     def of(
-        cls, codes: Any, experts: Experts, population: Array, epsilon: float, n_rows: float
+        cls, codes: Any, experts: Experts, task: Task, epsilon: float, n_rows: float
     ) -> Description:
         """Description of some rows by these codes; the cost of experts is spread over `n_rows`."""
         n_experts = experts.n_experts
         prior = mean_log_prior(codes.active(n_experts), codes.weight)
         summary = codes.summary(n_experts)
-        penalised = float(penalised_objective(summary, experts, population, epsilon, n_rows))
-        return cls(penalised + prior, penalised)
+        penalised = float(penalised_objective(summary, experts, task.population, epsilon, n_rows))
+        of_experts = epsilon * n_experts * float(task.log_scale.sum()) / n_rows
+        return cls(penalised + prior, penalised, task.log_scales + of_experts)
 
 
 def shortest(descriptions: Sequence[Description]) -> int:
@@ -89,6 +94,7 @@ def shortest(descriptions: Sequence[Description]) -> int:
 
     A factor with two levels takes as many bits with two experts as with one expert and its absence.
     """
-    most = max(one.joint for one in descriptions)
-    good = [i for i, one in enumerate(descriptions) if one.joint >= most - AS_SHORT * abs(most)]
+    best = max(descriptions, key=lambda one: one.joint)
+    least = best.joint - AS_SHORT * abs(best.joint + best.log_scales)
+    good = [i for i, one in enumerate(descriptions) if one.joint >= least]
     return max(good, key=lambda i: descriptions[i].penalised)

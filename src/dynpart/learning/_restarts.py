@@ -194,6 +194,6 @@ def _finished(
     experts = replace(break_ties(state.experts), amplitude=task.amplitude)
     counted = task.draw(np.random.default_rng(seed), COUNTED_ROWS, replace=False)
     codes = pursue(task.engine, counted, experts, rule)
-    score = Description.of(codes, experts, task.population, plan.epsilon, task.n_rows)
+    score = Description.of(codes, experts, task, plan.epsilon, task.n_rows)
     n_counted = task.count(counted)
     return Fit(experts, counted, n_counted, codes, state.records(), adaptation, score)

@@ -21,6 +21,8 @@ from dynpart.prior import prior_kernels
 FEWEST_FOR_PRIOR = 200
 """Minimum number of rows for a learnt prior: enough codes can be held back to judge it."""
 TINY = float(np.finfo(np.float64).tiny)
+ROUNDING = 1e-9
+"""Share of a column's weight below which the rest of it is a rounding error."""
 EXACT = 2**53
 """Sums of integer weights are exact up to this value."""
 
@@ -97,6 +99,23 @@ class Task:
         """Mean parameters of the data as a whole, shape (n_statistics, n_features)."""
         return self.family.population(self.moments)
 
+    @cached_property
+    def log_scale(self) -> NDArray[np.float64]:
+        """Logarithm of the standard deviation of each real column; 0 for other or constant ones.
+
+        Densities of real columns have a unit. Their sum with these numbers has none: it is the
+        density of standardised columns.
+        """
+        variance = self.moments.variance
+        xp, kinds = namespace(variance), self.family.kinds_of_columns(self.n_features)
+        varies = like(np.array(kinds) == "real", variance) & (variance > 0)
+        return xp.where(varies, 0.5 * xp.log(xp.clip(variance, TINY, None)), 0.0)
+
+    @cached_property
+    def log_scales(self) -> float:
+        """The sum of these logarithms over the observed columns of a row, on average."""
+        return float((self.moments.observed * self.log_scale).sum() / self.moments.weight)
+
     def moments_without(
         self, statistics: NDArray[np.float64], gone: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -113,7 +132,8 @@ class Task:
         kept = xp.clip(left, TINY, None)
         others = (self.moments.observed * self.population - statistics) / kept
         # A column without remaining values keeps its mean parameters.
-        return xp.where(left > TINY**0.5, others, self.population), kept
+        some = left > ROUNDING * self.moments.observed
+        return xp.where(some, others, self.population), xp.where(some, kept, 0.0)
 
     def draw(self, rng: np.random.Generator, n_rows: int, *, replace: bool) -> Any:
         """`n_rows` rows drawn at random, held by the engine.

@@ -142,7 +142,7 @@ def run_trials(
         if alone:
             return state, steps, Adaptation(least)
         codes = pursue(task.engine, rows, state.experts, task.rule())
-        found = Description.of(codes, state.experts, task.population, plan.epsilon, n_rows)
+        found = Description.of(codes, state.experts, task, plan.epsilon, n_rows)
         summary = codes.summary(task.n_experts)
         mean_active = float(summary.usage.sum() / summary.n_rows)
         trials.append(Trial(least, found.joint, mean_active))

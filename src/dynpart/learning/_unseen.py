@@ -43,6 +43,8 @@ BY_DRAWING = 0.05
 """Share of the nats of a row that drawn codes may save the experts; the estimate does without."""
 VAGUE = 1.0
 """Error of the estimate for a single row, in nats, beyond sampling error."""
+BY_CHANCE = 1.0
+"""Smallest error of a mixture's score, in nats over all left-out rows: folds agree by chance."""
 PRICE = 1.0
 """Nats, over all rows, that a fitted parameter loses on unseen ones (Akaike's correction)."""
 
@@ -65,6 +67,8 @@ class Unseen:
         By a mixture of as many components, learnt without them; NaN if there is none.
     mixture_error : float
         Standard error of the difference between the mixture and independent columns.
+    log_scales : float
+        Of the task; added to a density, they make it one of standardised columns, without a unit.
     """
 
     experts: float
@@ -73,6 +77,7 @@ class Unseen:
     density: float = math.nan
     mixture: float = math.nan
     mixture_error: float = math.nan
+    log_scales: float = 0.0
 
     def by_mixture(self) -> Unseen:
         """The same scores with the mixture in the place of the experts."""
@@ -87,7 +92,7 @@ class Unseen:
 
     def is_close(self) -> bool:
         """Whether this estimate leaves open which of the two is better."""
-        lead, scale = self.mixture - self.density, abs(self.density)
+        lead, scale = self.mixture - self.density, abs(self.density + self.log_scales)
         return -CLOSE * scale < lead < BY_DRAWING * scale
 
 
@@ -197,7 +202,8 @@ def describe_unseen(
         n, *ways, columns, density, alone = np.array(found).T
         # Codes by independent bits, by the number and choice of active experts, or by the prior.
         best = max(ways, key=np.sum)
-        # The mixture is learnt again without the rows, so its error is that of sampling alone.
+        # The mixture is learnt again without the rows, so its error is hardly more than that of
+        # sampling.
         error, alone_error = (
             np.std((nats - columns) / n, ddof=1) / np.sqrt(len(n)) for nats in (best, alone)
         )
@@ -207,7 +213,8 @@ def describe_unseen(
             float(np.hypot(error, VAGUE / np.sqrt(n_sample))),
             float(density.sum() / n.sum()) - PRICE * price,
             float(alone.sum() / n.sum()),
-            float(alone_error),
+            float(np.hypot(alone_error, BY_CHANCE / n_sample)),
+            task.log_scales,
         )
 
     def fitted_priors(codes: Any, most_types: int) -> Sequence[CodePrior]:

@@ -167,25 +167,27 @@ def standard_error(difference: Array, weight: Array) -> float:
     return float(np.sqrt(weight @ (difference - mean) ** 2 / total / max(total - 1, 1)))
 
 
-def chosen(tried: tuple[TriedSize, ...]) -> int:
+def chosen(tried: tuple[TriedSize, ...], log_scales: float = 0.0) -> int:
     """The smallest of the sizes that are as good as the best.
 
     First, sizes are kept whose log P(x) is about as high as the highest. Of these, the smallest is
     chosen whose description, by one code per row, is about as short as the shortest of them.
+    `log_scales` of the task are added to scores for relative differences, which then do not depend
+    on units.
     """
     densities = [(one.density, one.density_error) for one in tried]
     known = [(score, of) for score, of in densities if score is not None and of is not None]
-    tried = _as_good(tried, known)
-    return _as_good(tried, [(one.nats, one.error) for one in tried])[0].n_experts
+    tried = _as_good(tried, known, log_scales)
+    return _as_good(tried, [(one.nats, one.error) for one in tried], log_scales)[0].n_experts
 
 
 def _as_good(
-    tried: tuple[TriedSize, ...], scores: list[tuple[float, float]]
+    tried: tuple[TriedSize, ...], scores: list[tuple[float, float]], log_scales: float
 ) -> tuple[TriedSize, ...]:
     """The sizes whose scores, given with their errors, are about as high as the highest."""
     best = max(score for score, _ in scores)
     return tuple(
         one
         for one, (score, error) in zip(tried, scores, strict=True)
-        if best - score <= min(TIE * error, AS_SHORT * abs(best))
+        if best - score <= min(TIE * error, AS_SHORT * abs(best + log_scales))
     )

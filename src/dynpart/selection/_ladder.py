@@ -316,7 +316,7 @@ class Judge:
         return float(np.average(scores, weights=self.split.weight))
 
     def _best(self, found: Curve) -> int:
-        return chosen(compared(found, self.split.weight, 1))
+        return chosen(compared(found, self.split.weight, 1), self.task.log_scales)
 
     def _better(self, one: Curve, other: Curve) -> Curve:
         """Of each size the scores that are higher on average."""

@@ -71,7 +71,7 @@ def select_size(
         found = judge.follow_mixtures(sizes) if one_each else judge.follow(sizes)
         curve = {size: scores.with_others(found[size]) for size, scores in curve.items()}
     tried = compared(curve, weight, len(splits))
-    n_experts = chosen(tried)
+    n_experts = chosen(tried, task.log_scales)
     columns = _mean([judge.columns for judge in judges], weight)
     mixture = None
     if encoding.n_active is None or encoding.n_active == 1:
