@@ -17,6 +17,7 @@ from dynpart.opinions import decisions
 from dynpart.prior import CodePrior
 from dynpart.pursuits import pursue
 from dynpart.rows import Rows
+from dynpart.sparse import SparseRows
 
 Array = NDArray[np.float64]
 
@@ -65,11 +66,12 @@ class RepeatedValues:
             share /= np.maximum(share.sum(axis=0), np.finfo(float).tiny)
         return cls(experts, usual, share, columns)
 
-    def saved(self, rows: Rows) -> Array:
+    def saved(self, rows: Rows | SparseRows) -> Array:
         """Nats by which mixtures describe each row better, shape (n_rows,)."""
         total = np.zeros(len(rows))
-        for block in row_blocks(*rows.shape) if len(self.columns) else ():
-            total[block] = self._saved_in_block(rows.values[block]).sum(axis=1)
+        if len(self.columns):
+            for block in row_blocks(len(rows), self.usual.shape[2]):
+                total[block] = self._saved_in_block(rows[block].values).sum(axis=1)
         return total
 
     def _saved_in_block(self, values: Any) -> Array:

@@ -101,14 +101,14 @@ class Task:
 
     @cached_property
     def log_scale(self) -> NDArray[np.float64]:
-        """Logarithm of the standard deviation of each real column; 0 for other or constant ones.
+        """Logarithm of the standard deviation of each real column with its own scale.
 
-        Densities of real columns have a unit. Their sum with these numbers has none: it is the
-        density of standardised columns.
+        Densities of these columns have a unit. Their sum with these numbers has none: it is the
+        density of standardised columns. 0 for other or constant columns.
         """
         variance = self.moments.variance
-        xp, kinds = namespace(variance), self.family.kinds_of_columns(self.n_features)
-        varies = like(np.array(kinds) == "real", variance) & (variance > 0)
+        xp, own_scale = namespace(variance), self.family.have_own_scales(self.n_features)
+        varies = like(own_scale, variance) & (variance > 0)
         return xp.where(varies, 0.5 * xp.log(xp.clip(variance, TINY, None)), 0.0)
 
     @cached_property

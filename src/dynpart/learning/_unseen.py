@@ -43,7 +43,7 @@ BY_DRAWING = 0.05
 """Share of the nats of a row that drawn codes may save the experts; the estimate does without."""
 VAGUE = 1.0
 """Error of the estimate for a single row, in nats, beyond sampling error."""
-BY_CHANCE = 1.0
+BY_CHANCE = 0.1
 """Smallest error of a mixture's score, in nats over all left-out rows: folds agree by chance."""
 PRICE = 1.0
 """Nats, over all rows, that a fitted parameter loses on unseen ones (Akaike's correction)."""
