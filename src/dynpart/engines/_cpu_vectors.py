@@ -9,6 +9,8 @@ ones; none of them reorders the arithmetic of one expert.
 # mypy: allow-untyped-defs, disable-error-code="call-arg,unreachable,var-annotated"
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from llvmlite import ir
 from llvmlite.binding import get_host_cpu_features
@@ -34,10 +36,10 @@ from dynpart.engines._llvm import (
     length_of,
     load_at,
     log_of,
+    reduced,
     running,
     splat,
     strips_of,
-    sum_of_lanes,
     two_to,
     vector_at,
     vector_function,
@@ -383,7 +385,7 @@ def sum_of_vectors(typingctx, values, n_values):
         with cgutils.for_range_slice(builder, zero, whole, step) as (at, _):
             term = builder.fpext(vector_at(builder, values_, at, F32), double)
             builder.store(builder.fadd(builder.load(total), term), total)
-        return sum_of_lanes(builder, builder.load(total))
+        return reduced(builder.load(total), LANES, builder.fadd, builder)
 
     return sig, codegen
 
@@ -402,6 +404,11 @@ def place_of_best(typingctx, gains, where, cost, active, n_experts):
         where, n = args[1], args[4]
         zero, one, step = (ir.Constant(I64, value) for value in (0, 1, EIGHT))
         whole = builder.and_(n, ir.Constant(I64, -EIGHT))
+        # The last vector overlaps with the one before, unless there are fewer experts than lanes.
+        last = builder.sub(n, step)
+        has_rest = builder.icmp_signed(">", n, whole)
+        overlaps = builder.and_(has_rest, builder.icmp_signed(">", whole, zero))
+        begin = builder.select(builder.icmp_signed(">", whole, zero), n, zero)
 
         def values(k, width):
             """Gain minus cost of experts from k on, minus infinity if they are active."""
@@ -426,30 +433,37 @@ def place_of_best(typingctx, gains, where, cost, active, n_experts):
         with cgutils.for_range_slice(builder, zero, whole, step) as (k, _):
             best = larger(builder, values(k, EIGHT), builder.load(running_most))
             builder.store(best, running_most)
-        for lane in range(EIGHT):
-            value = builder.extract_element(builder.load(running_most), ir.Constant(I32, lane))
-            builder.store(larger(builder, value, builder.load(most)), most)
-        with cgutils.for_range_slice(builder, whole, n, one) as (k, _):
+        with builder.if_then(overlaps):
+            best = larger(builder, values(last, EIGHT), builder.load(running_most))
+            builder.store(best, running_most)
+        highest = reduced(builder.load(running_most), EIGHT, partial(larger, builder), builder)
+        builder.store(highest, most)
+        with cgutils.for_range_slice(builder, begin, n, one) as (k, _):
             builder.store(larger(builder, values(k, 1), builder.load(most)), most)
         # Its index, from all bits of a vector's comparison, from the last vector to the first.
         place = cgutils.alloca_once_value(builder, ir.Constant(I64, -1))
         some = builder.fcmp_ordered(">", builder.load(most), ir.Constant(number, lowest))
         with builder.if_then(some):
-            with cgutils.for_range_slice(builder, whole, n, one) as (k, _):
-                k = builder.sub(builder.sub(builder.add(n, whole), one), k)
+            with cgutils.for_range_slice(builder, begin, n, one) as (k, _):
+                k = builder.sub(builder.sub(n, one), k)
                 here = builder.fcmp_ordered("==", values(k, 1), builder.load(most))
                 builder.store(builder.select(here, k, builder.load(place)), place)
             target = splat(builder, builder.load(most), EIGHT)
             trailing = ir.FunctionType(I8, [I8, ir.IntType(1)])
             trailing = cgutils.get_or_insert_function(builder.module, trailing, "llvm.cttz.i8")
-            with cgutils.for_range_slice(builder, zero, whole, step) as (k, _):
-                k = builder.sub(builder.sub(whole, step), k)
+
+            def look_at(k):
                 here = builder.fcmp_ordered("==", values(k, EIGHT), target)
                 bits = builder.bitcast(here, I8)
                 first = builder.call(trailing, [bits, ir.Constant(ir.IntType(1), 0)])
                 at = builder.add(k, builder.zext(first, I64))
                 found = builder.icmp_unsigned("!=", bits, ir.Constant(I8, 0))
                 builder.store(builder.select(found, at, builder.load(place)), place)
+
+            with builder.if_then(overlaps):
+                look_at(last)
+            with cgutils.for_range_slice(builder, zero, whole, step) as (k, _):
+                look_at(builder.sub(builder.sub(whole, step), k))
         return builder.load(place)
 
     return sig, codegen

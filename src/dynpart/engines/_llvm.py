@@ -7,7 +7,7 @@ All tables have the experts of one variable side by side, padded to whole vector
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from llvmlite import ir
@@ -154,19 +154,16 @@ def append_places(builder: Any, selected: Any, begin: Any, count: Any, found: An
     builder.store(builder.add(n_before, builder.zext(n_more, I64)), count)
 
 
-def sum_of_lanes(builder: Any, vector: Any) -> Any:
-    """Sum of all lanes, in pairs of halves."""
-    width = LANES
+def reduced(vector: Any, width: int, join: Callable[[Any, Any], Any], builder: Any) -> Any:
+    """All elements of a vector joined into one, in pairs of halves."""
     while width > 1:
         width //= 2
-        halves = (
-            builder.shuffle_vector(
-                vector, vector,
-                ir.Constant(ir.VectorType(I32, width), list(range(begin, begin + width))),
-            )
-            for begin in (0, width)
-        )  # fmt: skip
-        vector = builder.fadd(*halves)
+        kind = ir.VectorType(I32, width)
+        low, high = (
+            builder.shuffle_vector(vector, vector, ir.Constant(kind, list(range(at, at + width))))
+            for at in (0, width)
+        )
+        vector = join(low, high)
     return builder.extract_element(vector, ir.Constant(I32, 0))
 
 
