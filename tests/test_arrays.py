@@ -12,6 +12,7 @@ from dynpart.arrays import (
     is_remote,
     is_tensor,
     like,
+    log_gamma,
     namespace,
     put_along,
     stable_order,
@@ -97,3 +98,12 @@ def test_formulas_do_not_care_whose_arrays_they_get(gray):
     np.testing.assert_array_equal(
         to_numpy(compose_hard(t_eta, there_owner)), compose_hard(eta, owner)
     )
+
+
+def test_log_gamma_is_that_of_scipy():
+    special = pytest.importorskip("scipy.special")
+    rng = np.random.default_rng(0)
+    x = np.concatenate([np.exp(rng.uniform(-700, 300, 2000)), rng.uniform(0, 20, 2000)])
+    np.testing.assert_allclose(log_gamma(x), special.gammaln(x), rtol=1e-13, atol=1e-13)
+    assert log_gamma(0.0) == np.inf
+    assert log_gamma(np.ones((2, 3))).shape == (2, 3)

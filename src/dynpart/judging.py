@@ -112,7 +112,7 @@ class JudgesTables:
 
         Rows that are `gone` may hold anything: neither kinds nor levels depend on them.
         """
-        if self._has_own_kinds(table):
+        if gone is not None and self._has_own_kinds(table):
             table = table.without(gone)
         if reset:
             self._found_schema, self._takes_numbers = self._judge([table]), False
