@@ -76,8 +76,8 @@ class Schema:
         Range of each real variable, to keep drawn values within it: the smallest value, the
         largest, and whether all are whole numbers. None for all others.
     special : tuple of str or None
-        Type of each column of pandas, such as ``int8`` or ``Int64``, if `dtypes` does not determine it;
-        "" if it does. None if there is no such column.
+        Type of each column of pandas, such as ``int8`` or ``Int64``, if `dtypes` does not determine
+        it; "" if it does. None if there is no such column.
 
     Examples
     --------
