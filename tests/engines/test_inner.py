@@ -66,11 +66,12 @@ def test_rows_of_a_table_are_added(lanes, rng):
 
 def test_rows_of_a_table_are_averaged(lanes, rng):
     table = rng.uniform(size=9 * lanes).astype(np.float32)
-    weights, rows = rng.uniform(size=6).astype(np.float32), rng.permutation(9)[:6]
+    weights, rows = rng.uniform(size=9).astype(np.float32), rng.permutation(9)[:6].astype(np.int32)
     for average_rows in both("average_rows"):
         mean = np.full(lanes, np.nan, np.float32)
         average_rows(mean, weights, rows, 5, table)
-        assert_allclose(mean, weights[:5] @ table.reshape(9, lanes)[rows[:5]], rtol=1e-5)
+        used = rows[:5]
+        assert_allclose(mean, weights[used] @ table.reshape(9, lanes)[used], rtol=1e-5)
 
 
 def test_logarithms(lanes, rng):
@@ -81,6 +82,25 @@ def test_logarithms(lanes, rng):
         logarithms(found)
         with np.errstate(divide="ignore"):
             assert_allclose(found, np.log(values), rtol=1e-6, atol=1e-6)
+
+
+def test_the_largest_value_is_found_wherever_it_is(lanes, rng):
+    for largest_of in both("largest_of"):
+        for at in (0, lanes // 2, lanes - 1):
+            values = -rng.uniform(1, 2, size=lanes)
+            values[at] = -0.5
+            assert largest_of(values) == -0.5
+
+
+def test_exponentials_are_relative_to_the_largest(lanes, rng):
+    nats = rng.uniform(-60, 0, size=lanes) - 1e4
+    nats[3], nats[7], nats[-1] = -1e4 + 1, -2e4, -np.inf
+    for relative_exponentials in both("relative_exponentials"):
+        share = np.full(lanes, np.nan, np.float32)
+        assert relative_exponentials(nats, share) == nats[3]
+        assert_allclose(share, np.exp(nats - nats[3]), rtol=1e-5)
+        assert share[3] == 1
+        assert share[7] == share[-1] == 0
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.uint16])

@@ -16,15 +16,19 @@ from numpy.typing import NDArray
 
 from dynpart.compiled import in_place, inlined
 from dynpart.engines._charges import ORDINARY, ROUNDING, Charges
-from dynpart.engines._cpu_inner import average_rows, logarithms
+from dynpart.engines._cpu_inner import (
+    average_rows,
+    logarithms,
+    positions,
+    relative_exponentials,
+    sum_of,
+)
 from dynpart.engines._cpu_tables import padded
 
 ALL_TYPES = np.int64(-1)
 """Stands for all types, if the type of a row is not fixed."""
 LARGEST = 80.0
 """Largest absolute logarithm of stored odds."""
-NEGLIGIBLE = 40.0
-"""Nats below the largest term at which a term of a sum in double precision is ignored."""
 NO_PLACE = np.int64(-1)
 """Stands for no place in a list."""
 
@@ -57,8 +61,6 @@ class KernelCharges(NamedTuple):
         Where the odds of this neighbour in this type are in `log_odds`, or -1.
     bond, joined, parted : ndarray of shape (n_neighbours,)
         Nats by which the two cost less together, exp(bond) and exp(-bond).
-    far : ndarray of shape (1,)
-        Nats below the most probable type at which a type is ignored until the code changes.
     least_share : ndarray of shape (n_types * n_types,)
         Share of a type, relative to that of another one, below which no expert has odds in it that
         count beside those in the other.
@@ -82,7 +84,6 @@ class KernelCharges(NamedTuple):
     bond: NDArray
     joined: NDArray
     parted: NDArray
-    far: NDArray
     least_share: NDArray
     alone: NDArray
 
@@ -105,15 +106,13 @@ class Account(NamedTuple):
         Logarithms of those with a wide range.
     mean : ndarray of shape (n_lanes,)
         Averages of odds over types; scratch.
-    near : ndarray of shape (n_types,)
-        Types close to the most probable one; the first `n_near[0]` entries are valid.
-    weight, share : ndarray of shape (n_types,)
-        Probabilities of these given the code, up to a factor; the same without one expert.
-    shift : ndarray of shape (1,)
-        Logarithm of a further factor of `share`.
-    averaged, portion : ndarray of shape (n_types,)
-        Types that are not negligible in an average, and their shares; scratch.
-    n_near : ndarray of shape (1,)
+    nats, share : ndarray of shape (n_padded_types,)
+        Logarithms of the probabilities of types, up to a constant, and the probabilities relative
+        to the largest; the padding has none. Scratch.
+    listed : ndarray of shape (n_padded_types + 15,)
+        Types that are not negligible in an average; scratch.
+    flags : ndarray of shape (n_padded_types,)
+        Scratch.
     """
 
     cost: NDArray
@@ -123,13 +122,10 @@ class Account(NamedTuple):
     odds: NDArray
     log_odds: NDArray
     mean: NDArray
-    near: NDArray
-    weight: NDArray
+    nats: NDArray
     share: NDArray
-    shift: NDArray
-    averaged: NDArray
-    portion: NDArray
-    n_near: NDArray
+    listed: NDArray
+    flags: NDArray
 
 
 def kernel_charges(charges: Charges, *, background: bool) -> KernelCharges:
@@ -158,9 +154,6 @@ def kernel_charges(charges: Charges, *, background: bool) -> KernelCharges:
     is_wide = place_of_wide[neighbour] >= 0
     odds = np.zeros((n_types, padded(n_experts)), np.float32)
     odds[:, :n_experts] = np.exp(-beyond.clip(-LARGEST, LARGEST))
-    # An expert that leaves and those that are averaged may both shift the weights of types.
-    most = float(half_range[half_range <= ORDINARY].max(initial=0.0))
-    far = math.inf if len(wide) else ROUNDING + 4 * most
     averaged = np.isfinite(reference[:n_costs]) & (half_range[:n_costs] <= ORDINARY)
     lowest, highest = (nats[:, :-1][:, averaged] for nats in charges.cost_ranges())
     gaps = [(top - lowest).max(axis=1, initial=0.0) for top in highest]
@@ -181,8 +174,7 @@ def kernel_charges(charges: Charges, *, background: bool) -> KernelCharges:
         bond,
         np.exp(bond.clip(-LARGEST, LARGEST)).astype(np.float32),
         np.exp(-bond.clip(-LARGEST, LARGEST)).astype(np.float32),
-        np.array([far]),
-        np.exp(-ROUNDING - np.concatenate(gaps)),
+        np.exp(-ROUNDING - np.concatenate(gaps)).astype(np.float32),
         alone,
     )
 
@@ -190,6 +182,7 @@ def kernel_charges(charges: Charges, *, background: bool) -> KernelCharges:
 def new_account(charges: KernelCharges) -> Account:
     """Scratch for one row."""
     n_types, n_experts = charges.cost.shape
+    n_padded = padded(n_types)
     return Account(
         np.empty(n_experts),
         np.empty(n_types),
@@ -198,13 +191,10 @@ def new_account(charges: KernelCharges) -> Account:
         np.empty(charges.odds.size, np.float32),
         np.empty(charges.log_odds.size),
         np.empty(charges.odds.size // n_types, np.float32),
-        np.empty(n_types, np.int64),
-        np.empty(n_types),
-        np.empty(n_types),
-        np.zeros(1),
-        np.empty(n_types, np.int64),
-        np.empty(n_types, np.float32),
-        np.zeros(1, np.int64),
+        np.full(n_padded, -np.inf),
+        np.ones(n_padded, np.float32),
+        np.empty(n_padded + 15, np.int32),
+        np.zeros(n_padded, np.uint8),
     )
 
 
@@ -245,111 +235,95 @@ def change_odds(j, sign, factor, charges, account):
 
 
 @in_place
-def weigh_types(charges, account):
-    """Set the weights of types to their probabilities given the code."""
-    top = account.value[best_type(account.value)]
-    n_near = 0
-    for c in range(account.value.size):
-        if account.value[c] >= top - charges.far[0]:
-            account.near[n_near] = c
-            account.weight[n_near] = math.exp(account.value[c] - top)
-            n_near += 1
-    account.n_near[0] = n_near
+def share_types(account):
+    """Set the shares of types to the exponentials of `nats`, relative to the largest.
+
+    Returns
+    -------
+    log_total : float
+        Logarithm of the sum of the exponentials.
+    """
+    most = relative_exponentials(account.nats, account.share)
+    return most + math.log(sum_of(account.share, account.share.size))
 
 
 @in_place
-def share_without(j, charges, account):
-    """Set the shares of types as if expert j were inactive; returns their sum."""
-    if charges.place_of_wide[_u(j)] >= 0:
-        return share_without_wide(charges.place_of_wide[_u(j)], account)
-    total = 0.0
-    for q in range(account.n_near[0]):
-        odds = np.float64(account.odds[_u(account.near[q] * account.mean.size + j)])
-        account.share[q] = account.weight[q] / odds
-        total += account.share[q]
-    account.shift[0] = 0.0
-    return total
+def nats_of_types(account):
+    """Set `nats` to the value of the code in all types."""
+    for c in range(account.value.size):
+        account.nats[c] = account.value[c]
 
 
-@inlined
-def share_without_wide(place, account):
-    """The same for an expert whose odds have a wide range; then all types are near."""
-    n_types = account.value.size
-    most = -np.inf
+@in_place
+def nats_without(j, charges, account):
+    """Set `nats` to the value of the code without expert j in all types."""
+    n_types, n_lanes = account.value.size, account.mean.size
+    place = charges.place_of_wide[_u(j)]
+    if place >= 0:
+        for c in range(n_types):
+            account.nats[c] = account.value[c] - account.log_odds[_u(place * n_types + c)]
+        return
     for c in range(n_types):
-        account.share[c] = account.value[c] - account.log_odds[_u(place * n_types + c)]
-        most = max(most, account.share[c])
-    total = 0.0
+        account.share[c] = account.odds[_u(c * n_lanes + j)]
+    logarithms(account.share)
     for c in range(n_types):
-        account.share[c] = math.exp(account.share[c] - most)
-        total += account.share[c]
-    account.shift[0] = most - account.value[best_type(account.value)]
-    return total
+        account.nats[c] = account.value[c] - account.share[c]
+
+
+@in_place
+def list_types(charges, account):
+    """List the types whose share counts in the odds of some expert; returns their number."""
+    n_types, share, flags = account.value.size, account.share, account.flags
+    if charges.wide.size:  # their odds may make up for any share
+        for c in range(n_types):
+            flags[c] = 1
+        return positions(flags, n_types, account.listed)
+    top = 0
+    while share[_u(top)] < 1 and top < n_types - 1:
+        top += 1
+    beside = _u(top * n_types)
+    for c in range(n_types):
+        flags[c] = share[c] >= charges.least_share[beside + _u(c)]
+    return positions(flags, n_types, account.listed)
 
 
 @in_place
 def mix_costs(j, charges, account):
     """Costs in rows of all types, given the active experts except j (-1 for no expert)."""
-    near, share, averaged, portion = account.near, account.share, account.averaged, account.portion
-    total = 0.0
     if j >= 0:
-        total = share_without(j, charges, account)
+        nats_without(j, charges, account)
         change_odds(j, -1.0, charges.parted, charges, account)
     else:
-        account.shift[0] = 0.0
-        for q in range(account.n_near[0]):
-            share[q] = account.weight[q]
-            total += share[q]
-    top = 0
-    for q in range(account.n_near[0]):
-        if share[_u(q)] > share[_u(top)]:
-            top = q
-    scale, most, n = 1.0 / total, share[_u(top)], 0
-    beside = near[_u(top)] * account.value.size
-    for q in range(account.n_near[0]):
-        averaged[_u(n)] = near[q]
-        portion[_u(n)] = share[q] * scale
-        n += share[q] >= most * charges.least_share[_u(beside + near[q])]
-    average_rows(account.mean, portion, averaged, n, account.odds)
+        nats_of_types(account)
+    log_total = share_types(account)
+    average_rows(
+        account.mean, account.share, account.listed, list_types(charges, account), account.odds
+    )
     logarithms(account.mean)
+    log_sum = math.log(sum_of(account.share, account.share.size))
     for k in range(account.cost.size):
-        account.cost[k] = charges.reference[k] - account.mean[k]
+        account.cost[k] = charges.reference[k] + log_sum - account.mean[k]
     for place in range(charges.wide.size):
-        mix_wide_cost(place, j, math.log(total) + account.shift[0], charges, account)
+        mix_wide_cost(place, log_total, charges, account)
     if j >= 0:
         change_odds(j, 1.0, charges.joined, charges, account)
 
 
 @in_place
-def mix_wide_cost(place, j, log_total, charges, account):
-    """Set the cost of an expert whose odds have a wide range, given the active experts except j.
+def mix_wide_cost(place, log_total, charges, account):
+    """Set the cost of an expert whose odds have a wide range.
 
-    Odds are those without j; `log_total` is the logarithm of the sum of the shares of types.
+    `nats` and odds are those of the other experts, and `log_total` is the logarithm of the sum of
+    the exponentials of `nats`.
     """
     n_types, k = account.value.size, charges.wide[_u(place)]
-    top = account.value[best_type(account.value)]
     most = -np.inf
     for c in range(n_types):
-        log_share = account.value[c] - top
-        if j >= 0 and charges.place_of_wide[_u(j)] >= 0:
-            log_share -= account.log_odds[_u(charges.place_of_wide[_u(j)] * n_types + c)]
-        elif j >= 0:
-            log_share -= math.log(account.odds[_u(c * account.mean.size + j)])
-        account.share[c] = log_share + account.log_odds[_u(place * n_types + c)]
-        most = max(most, account.share[c])
+        most = max(most, account.nats[c] + account.log_odds[_u(place * n_types + c)])
     total = 0.0
     for c in range(n_types):
-        total += math.exp(account.share[c] - most)
+        total += math.exp(account.nats[c] + account.log_odds[_u(place * n_types + c)] - most)
     account.cost[_u(k)] = charges.reference[_u(k)] - (most + math.log(total) - log_total)
-
-
-@inlined
-def total_weight(account):
-    """Sum of the weights of types."""
-    total = 0.0
-    for q in range(account.n_near[0]):
-        total += account.weight[q]
-    return total
 
 
 @in_place
@@ -365,7 +339,6 @@ def take_all_types(code, n_active, charges, account):
         account.log_odds[at] = charges.log_odds[at]
     for step in range(n_active):
         change_odds(code[step], 1.0, charges.joined, charges, account)
-    weigh_types(charges, account)
 
 
 @in_place
@@ -373,8 +346,8 @@ def cost_to_stay(j, charges, account):
     """Cost of the active expert j."""
     if account.kind[0] >= 0:
         return account.cost[j]
-    total = share_without(j, charges, account)
-    return charges.reference[j] + account.shift[0] + math.log(total / total_weight(account))
+    nats_without(j, charges, account)
+    return charges.reference[j] + share_types(account) - charged(account)
 
 
 # ---------------------------------------------------------------- both
@@ -416,8 +389,6 @@ def exchange(out, joins, charges, account):
             change_costs(joins, 1.0, charges, account)
         else:
             change_odds(joins, 1.0, charges.joined, charges, account)
-    if account.kind[0] < 0:
-        weigh_types(charges, account)
 
 
 @inlined
@@ -455,15 +426,10 @@ def second_type(value):
 @in_place
 def charged(account):
     """The objective of the code without its likelihood."""
-    value = account.value
-    top = value[best_type(value)]
-    if value.size == 1:
-        return top
-    total = 0.0
-    for c in range(value.size):
-        if value[c] > top - NEGLIGIBLE:
-            total += math.exp(value[c] - top)
-    return top + math.log(total)
+    if account.value.size == 1:
+        return account.value[0]
+    nats_of_types(account)
+    return share_types(account)
 
 
 @in_place

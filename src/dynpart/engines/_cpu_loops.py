@@ -44,11 +44,15 @@ def add_rows(gains, i, lo, hi, offsets, table):
 
 @in_place
 def average_rows(out, weights, rows, n, table):
-    """Set `out` to the weighted sum of n rows of a flat table, each as long as `out`."""
+    """Set `out` to the weighted sum of n rows of a flat table, each as long as `out`.
+
+    `rows` (int32) are their indices in the table and in `weights`.
+    """
     for k in range(out.size):
         out[k] = _f(0)
     for q in range(n):
-        at, weight = _u(rows[_u(q)] * out.size), weights[_u(q)]
+        row = _u(rows[_u(q)])
+        at, weight = row * _u(out.size), weights[row]
         for k in range(out.size):
             out[k] += weight * table[at + _u(k)]
 
@@ -102,6 +106,33 @@ def multiply_ratios(mantissa, exponent, i, lo, hi, offsets, factors, shares, ahe
         grown = exponent_of(product)
         exponent[i, _u(k)] += grown
         mantissa[i, _u(k)] = _f(math.ldexp(product, -grown))
+
+
+@inlined
+def largest_of(values):
+    """The largest of some float64 values, a whole number of vectors."""
+    most = values[0]
+    for at in range(1, values.size):
+        most = max(most, values[_u(at)])
+    return most
+
+
+@in_place
+def relative_exponentials(nats, out):
+    """Set `out` to the exponentials of `nats` (float64) divided by the largest of these.
+
+    Those that are very small become 0. Both arrays are whole vectors long.
+
+    Returns
+    -------
+    float
+        The largest of `nats`.
+    """
+    most = largest_of(nats)
+    for c in range(nats.size):
+        y = _f(nats[_u(c)] - most) * _f(LOG2_E)
+        out[_u(c)] = two_to(y) if y > _f(LOWEST) else _f(0)
+    return most
 
 
 @inlined

@@ -9,6 +9,7 @@ ones; none of them reorders the arithmetic of one expert.
 # mypy: allow-untyped-defs, disable-error-code="call-arg,unreachable,var-annotated"
 from __future__ import annotations
 
+import math
 from functools import partial
 
 import numpy as np
@@ -19,8 +20,9 @@ from numba.extending import intrinsic
 
 from dynpart.compiled import in_place, inlined
 from dynpart.engines import _cpu_loops
-from dynpart.engines._cpu_loops import LANES, LOG2_E
+from dynpart.engines._cpu_loops import LANES, LOG2_E, LOWEST
 from dynpart.engines._llvm import (
+    DOUBLES,
     F32,
     I8,
     I32,
@@ -30,6 +32,7 @@ from dynpart.engines._llvm import (
     append_places,
     constant,
     data_of,
+    doubles_at,
     fetch,
     larger,
     largest,
@@ -106,8 +109,9 @@ def average_rows_of_strips(typingctx, out, weights, rows, n, table):
             fused = vector_function(builder, "fmuladd", 3)
             zero, one = ir.Constant(I64, 0), ir.Constant(I64, 1)
             with cgutils.for_range_slice(builder, zero, args[3], one) as (q, _):
-                weight = splat(builder, load_at(builder, weights_, q))
-                begin = builder.mul(load_at(builder, rows_, q), lanes)
+                row = builder.zext(load_at(builder, rows_, q), I64)
+                weight = splat(builder, load_at(builder, weights_, row))
+                begin = builder.mul(row, lanes)
                 for strip, slot in zip(strips, sums, strict=True):
                     term = vector_at(builder, table_, builder.add(begin, strip), F32)
                     builder.store(builder.call(fused, [weight, term, builder.load(slot)]), slot)
@@ -132,6 +136,50 @@ def logarithms_of_strips(typingctx, values):
             value = vector_at(builder, values_, k, F32)
             at = builder.bitcast(builder.gep(values_, [k]), VECTOR.as_pointer())
             builder.store(log_of(builder, value), at, align=4)
+        return context.get_dummy_value()
+
+    return sig, codegen
+
+
+@intrinsic
+def largest_of_strips(typingctx, values):
+    """The largest of some float64 values."""
+    sig = types.float64(values)
+    lowest = ir.Constant(DOUBLES, [-math.inf] * LANES)
+
+    def codegen(context, builder, signature, args):
+        values_ = data_of(context, builder, signature.args[0], args[0])
+        n = length_of(context, builder, signature.args[0], args[0])
+        top = cgutils.alloca_once(builder, DOUBLES)
+        builder.store(lowest, top)
+        with cgutils.for_range_slice(builder, ir.Constant(I64, 0), n, ir.Constant(I64, LANES)) as (
+            at,
+            _,
+        ):
+            builder.store(larger(builder, doubles_at(builder, values_, at), builder.load(top)), top)
+        return reduced(builder.load(top), LANES, partial(larger, builder), builder)
+
+    return sig, codegen
+
+
+@intrinsic
+def exponentials_of_strips(typingctx, nats, most, out):
+    """exp(nats - most) in float32, 0 where that is very small."""
+    sig = types.void(nats, types.float64, out)
+
+    def codegen(context, builder, signature, args):
+        nats_, out_ = (data_of(context, builder, signature.args[i], args[i]) for i in (0, 2))
+        n, most = length_of(context, builder, signature.args[0], args[0]), splat(builder, args[1])
+        with cgutils.for_range_slice(builder, ir.Constant(I64, 0), n, ir.Constant(I64, LANES)) as (
+            at,
+            _,
+        ):
+            below = builder.fsub(doubles_at(builder, nats_, at), most)
+            y = builder.fmul(builder.fptrunc(below, VECTOR), constant(LOG2_E))
+            some = builder.fcmp_ordered(">", y, constant(LOWEST))
+            share = builder.select(some, two_to(builder, y), constant(0.0))
+            there = builder.bitcast(builder.gep(out_, [at]), VECTOR.as_pointer())
+            builder.store(share, there, align=4)
         return context.get_dummy_value()
 
     return sig, codegen
@@ -375,15 +423,14 @@ def compress_equal(typingctx, values, wanted, n_values, found):
 def sum_of_vectors(typingctx, values, n_values):
     """Sum of float32 values in float64, in whole vectors: the last ones are left out."""
     sig = types.float64(values, types.int64)
-    double = ir.VectorType(ir.DoubleType(), LANES)
 
     def codegen(context, builder, signature, args):
         values_ = data_of(context, builder, signature.args[0], args[0])
-        total = cgutils.alloca_once_value(builder, ir.Constant(double, [0.0] * LANES))
+        total = cgutils.alloca_once_value(builder, ir.Constant(DOUBLES, [0.0] * LANES))
         zero, step = (ir.Constant(I64, value) for value in (0, LANES))
         whole = builder.and_(args[1], ir.Constant(I64, -LANES))
         with cgutils.for_range_slice(builder, zero, whole, step) as (at, _):
-            term = builder.fpext(vector_at(builder, values_, at, F32), double)
+            term = builder.fpext(vector_at(builder, values_, at, F32), DOUBLES)
             builder.store(builder.fadd(builder.load(total), term), total)
         return reduced(builder.load(total), LANES, builder.fadd, builder)
 
@@ -551,6 +598,20 @@ def average_rows(out, weights, rows, n, table):
 def logarithms(values):
     """Replace values by their logarithms."""
     logarithms_of_strips(values)
+
+
+@inlined
+def largest_of(values):
+    """The largest value."""
+    return largest_of_strips(values)
+
+
+@in_place
+def relative_exponentials(nats, out):
+    """Exponentials divided by the largest of them; returns the largest of `nats`."""
+    most = largest_of_strips(nats)
+    exponentials_of_strips(nats, most, out)
+    return most
 
 
 @in_place

@@ -20,6 +20,7 @@ I8 = ir.IntType(8)
 I32 = ir.IntType(32)
 I64 = ir.IntType(64)
 VECTOR = ir.VectorType(F32, LANES)
+DOUBLES = ir.VectorType(ir.DoubleType(), LANES)
 
 
 def data_of(context: Any, builder: Any, kind: types.Array, value: Any) -> Any:
@@ -47,6 +48,12 @@ def vector_at(builder: Any, pointer: Any, index: Any, element: Any) -> Any:
     where = builder.gep(pointer, [index])
     where = builder.bitcast(where, ir.VectorType(element, LANES).as_pointer())
     return builder.load(where, align=element.width // 8 if element is not F32 else 4)
+
+
+def doubles_at(builder: Any, pointer: Any, index: Any) -> Any:
+    """Load as many float64 values."""
+    where = builder.bitcast(builder.gep(pointer, [index]), DOUBLES.as_pointer())
+    return builder.load(where, align=8)
 
 
 def fetch(builder: Any, pointer: Any, index: Any) -> None:
@@ -194,9 +201,8 @@ def strips_of(lanes: Any, widest: int, builder: Any) -> Iterator[list[Any]]:
 
 def add_to_gains(builder: Any, gains: Any, where: Any, strips: Any, values: Any, sign: Any) -> None:
     """gains[where + k] += sign * values[k] in float64."""
-    double = ir.VectorType(ir.DoubleType(), LANES)
     factor = splat(builder, sign)
     for k, slot in zip(strips, values, strict=True):
-        at = builder.bitcast(builder.gep(gains, [builder.add(where, k)]), double.as_pointer())
-        change = builder.fmul(factor, builder.fpext(builder.load(slot), double))
+        at = builder.bitcast(builder.gep(gains, [builder.add(where, k)]), DOUBLES.as_pointer())
+        change = builder.fmul(factor, builder.fpext(builder.load(slot), DOUBLES))
         builder.store(builder.fadd(builder.load(at, align=8), change), at, align=8)
