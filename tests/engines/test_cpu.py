@@ -12,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dynpart
+from dynpart.composition import owners
 from dynpart.engines import Codes, Experts, _cpu_dense, _cpu_levels, _cpu_sums
 from dynpart.engines.cpu import CpuEngine
 from dynpart.engines.reference import ReferenceEngine
-from dynpart.families import Bernoulli, Gaussian
+from dynpart.families import Bernoulli, Count, Gaussian
 from dynpart.pursuits import pursue
 from dynpart.rows import Rows
 from tests.effort import examples
@@ -302,7 +303,7 @@ CHECK_CACHE = """
 import numpy as np
 from dynpart.engines import Experts, PursuitRule, _cpu_levels, _cpu_smoothed, _cpu_sums
 from dynpart.engines.cpu import CpuEngine
-from dynpart.families import Bernoulli, Gaussian
+from dynpart.families import Bernoulli, Count, Gaussian
 from dynpart.rows import Rows
 
 kernels = [_cpu_levels.first_pass, _cpu_levels.pursue_groups, _cpu_smoothed.pursue_levels,
@@ -407,3 +408,19 @@ def test_read_only_rows_need_no_kernels_of_their_own(family):
     frozen = replace(rows, values=rows.values.copy(), weight=np.ones(20))
     frozen.values.flags.writeable = frozen.weight.flags.writeable = False
     assert compiled_for(frozen) == kernels
+
+
+@pytest.mark.parametrize("scale", [10.0, 1e4, 1e8])
+@pytest.mark.parametrize("smoothed", [False, True])
+def test_likelihoods_of_large_counts_keep_their_digits(scale, smoothed):
+    """Without b(x) they have as many digits before the point as float32 holds in all."""
+    rng = np.random.default_rng(0)
+    means = scale * rng.uniform(1, 3, size=(5, 4))
+    X = rng.poisson(means[rng.integers(5, size=60)]).astype(float)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    eta = np.stack([means, means + means**2])
+    experts = Experts(Count(np.zeros(4)), eta, rng.normal(size=(5, 4)))
+    codes = pursue(CPU, Rows(X), experts, make_rule(5, smoothed=smoothed))
+    owner = owners(experts.ranks, codes.active(5))
+    exact = experts.owned_log_density(X, owner).sum(axis=1)
+    np.testing.assert_allclose(codes.log_likelihood, exact, rtol=1e-7, atol=1e-5)

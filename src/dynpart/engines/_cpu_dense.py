@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from dynpart.compiled import compiled, part
-from dynpart.engines._cpu_inner import best_expert
+from dynpart.engines._cpu_inner import best_expert, largest_of
 from dynpart.engines._cpu_pursuit import FIRST, add_all, begin_with, pursue_row
 from dynpart.engines._cpu_refine import finish_row
 
@@ -14,7 +14,7 @@ _u = np.uintp  # see _cpu_pursuit
 
 
 @part
-def tabulate(T, row, n, lo, hi, theta, log_partition, offsets, table):
+def tabulate(T, row, n, lo, hi, theta, log_partition, relative, offsets, table, common):
     """Log-densities of variables lo to hi of n rows, under all experts, float64 rounded to float32.
 
     Parameters
@@ -25,8 +25,14 @@ def tabulate(T, row, n, lo, hi, theta, log_partition, offsets, table):
         The first row.
     theta : ndarray of shape (n_statistics, n_features, n_lanes)
     log_partition : ndarray of shape (n_features, n_lanes)
+    relative : bool
+        Whether to subtract the largest log-density of a variable before rounding. Without b(x),
+        those of large counts have more digits than float32 holds, and differ by few nats between
+        experts. Normal densities do not have this difference, and are tabulated faster without.
     offsets : ndarray of shape (block, n_features)
         Where in the flat `table` the experts' values for a row's variable begin.
+    common : ndarray of shape (block,)
+        What was subtracted is added to it, for each row.
     """
     n_statistics, _, n_lanes = theta.shape
     scratch = np.empty(n_lanes)
@@ -39,7 +45,7 @@ def tabulate(T, row, n, lo, hi, theta, log_partition, offsets, table):
                 for k in range(n_lanes):
                     table[_u(at + k)] = 0.0
                 continue
-            if n_statistics == 2:
+            if n_statistics == 2 and not relative:
                 x, y = T[0, i, d], T[1, i, d]
                 for k in range(n_lanes):
                     value = x * theta[0, d, k] + y * theta[1, d, k] - log_partition[d, k]
@@ -51,8 +57,10 @@ def tabulate(T, row, n, lo, hi, theta, log_partition, offsets, table):
                 x = T[_u(s), i, d]
                 for k in range(n_lanes):
                     scratch[k] += x * theta[_u(s), d, k]
+            most = largest_of(scratch) if relative else 0.0
             for k in range(n_lanes):
-                table[_u(at + k)] = scratch[k]
+                table[_u(at + k)] = scratch[k] - most
+            common[number] += most
 
 
 @part
@@ -68,8 +76,8 @@ def find_largest(offsets, table, n_experts, top):
 
 @compiled
 def pursue(
-    T, lo, hi, block, theta, log_partition, rank, rank_by_expert, rule, scratch, table, order,
-    loglik,
+    T, lo, hi, block, theta, log_partition, relative, rank, rank_by_expert, rule, scratch, table,
+    order, loglik,
 ):  # fmt: skip
     """Codes of rows lo to hi, `block` rows at a time; `table` is scratch for them."""
     n_features, n_lanes = rank.shape
@@ -78,10 +86,13 @@ def pursue(
     code = np.empty(max_active, np.int64)
     asleep = np.zeros(cost.size, np.bool_)
     all_offsets = np.arange(block * n_features).reshape(block, n_features) * n_lanes
-    gains = np.empty((1, n_lanes))
+    gains, common = np.empty((1, n_lanes)), np.empty(block)
     for begin in range(lo, hi, block):
         n = block if begin + block < hi else hi - begin
-        tabulate(T, begin, n, 0, n_features, theta, log_partition, all_offsets, table)
+        common[:] = 0.0
+        tabulate(
+            T, begin, n, 0, n_features, theta, log_partition, relative, all_offsets, table, common
+        )
         for i in range(n):
             row = begin + i
             offsets = all_offsets[i]
@@ -97,7 +108,7 @@ def pursue(
             )
             if n_swaps:
                 find_largest(offsets, table, cost.size, top)
-            loglik[row] = finish_row(
+            loglik[row] = common[i] + finish_row(
                 code, total, first - cost[j], gains, FIRST, offsets, table, rank, rank_by_expert,
                 rule, scratch,
             )  # fmt: skip

@@ -311,16 +311,18 @@ def grouped_offsets(block, n_features, n_lanes):
 
 @part
 def begin_dense(
-    T, begin, n, theta, log_partition, log2_levels, cost, offsets, tables, gains, order
-):
+    T, begin, n, theta, log_partition, relative, log2_levels, cost, offsets, tables, common, gains,
+    order,
+):  # fmt: skip
     """Fill the tables of n rows, tile by tile of variables, and find their first experts."""
     table, shares = tables
     n_features = offsets.shape[1]
     asleep = np.zeros(cost.size, np.bool_)
     gains[:] = 0.0
+    common[:] = 0.0
     for start in range(0, n_features, TILE):
         stop = start + TILE if start + TILE < n_features else n_features
-        tabulate(T, begin, n, start, stop, theta, log_partition, offsets, table)
+        tabulate(T, begin, n, start, stop, theta, log_partition, relative, offsets, table, common)
         for i in range(n):
             add_rows(gains, i, start, stop, offsets[i], table)
             mixture_shares(start, stop, offsets[i], table, log2_levels, shares)
@@ -330,8 +332,8 @@ def begin_dense(
 
 @compiled
 def pursue_dense(
-    T, lo, hi, theta, log_partition, levels, levels_by_expert, log2_levels, log2_expertise,
-    rule, tables, offsets, work, scratch, order, loglik,
+    T, lo, hi, theta, log_partition, relative, levels, levels_by_expert, log2_levels,
+    log2_expertise, rule, tables, offsets, work, scratch, order, loglik,
 ):  # fmt: skip
     """Codes of rows lo to hi of any family; `tables` are two, each for a block of rows.
 
@@ -339,17 +341,19 @@ def pursue_dense(
     """
     cost = rule[3]
     block = len(offsets)
-    gains = np.empty((block, levels.shape[1]))
+    gains, common = np.empty((block, levels.shape[1])), np.empty(block)
     table, shares = tables
     not_discrete = np.empty((0, 0), np.uint8), np.empty((0, 0, 0), np.float32)
     for begin in range(lo, hi, block):
         n = block if begin + block < hi else hi - begin
         begin_dense(
-            T, begin, n, theta, log_partition, log2_levels, cost, offsets, tables, gains, order
-        )
+            T, begin, n, theta, log_partition, relative, log2_levels, cost, offsets, tables, common,
+            gains, order,
+        )  # fmt: skip
         pursue_block(
             n, not_discrete[0], offsets, table, shares, not_discrete[1], levels, levels_by_expert,
             log2_expertise, rule, order, begin, work,
         )  # fmt: skip
         for i in range(n):
-            loglik[begin + i] = hard_likelihood(order, begin + i, offsets[i], table, scratch)
+            found = hard_likelihood(order, begin + i, offsets[i], table, scratch)
+            loglik[begin + i] = common[i] + found

@@ -542,6 +542,7 @@ def _pursuit(experts: Experts, rule: PursuitRule) -> Run:
     theta, log_partition = experts.natural
     theta = by_variable(theta, 0.0, np.float64)
     log_partition = by_variable(log_partition, IMPOSSIBLE, np.float64)
+    relative = not experts.family.is_normal
     n_terms = by.rank.size
     block = max(1, min(8, TABLE_BYTES // (4 * n_terms)))
     rule_ = _kernel_rule(rule, experts.n_experts)
@@ -557,16 +558,16 @@ def _pursuit(experts: Experts, rule: PursuitRule) -> Run:
     ) -> None:
         def smoothed(lo: int, hi: int) -> None:
             call(
-                _cpu_smoothed.pursue_dense, T, lo, hi, theta, log_partition, levels.levels,
-                levels.levels_by_expert, levels.log2_levels, levels.log2_expertise, rule_,
-                tuple(memory.tables), offsets,
+                _cpu_smoothed.pursue_dense, T, lo, hi, theta, log_partition, relative,
+                levels.levels, levels.levels_by_expert, levels.log2_levels, levels.log2_expertise,
+                rule_, tuple(memory.tables), offsets,
                 new_block_work(block, experts.n_experts, n_features, n_lanes),
                 new_refinement(by.rank, by.keys, rule_), order, log_likelihood,
             )  # fmt: skip
 
         def hard(lo: int, hi: int) -> None:
             call(
-                _cpu_dense.pursue, T, lo, hi, block, theta, log_partition, by.rank,
+                _cpu_dense.pursue, T, lo, hi, block, theta, log_partition, relative, by.rank,
                 by.rank_by_expert, rule_, new_refinement(by.rank, by.keys, rule_),
                 memory.tables[0], order, log_likelihood,
             )  # fmt: skip
