@@ -1,4 +1,4 @@
-"""Methods of a fitted model: encode and score rows, decode codes, draw rows.
+"""Methods of a fitted model: encode and score rows, check parameters, save to a file.
 
 Parameters may change between two calls, so every method checks them again. Fitting is in
 :mod:`dynpart.fitting`.
@@ -20,7 +20,6 @@ from dynpart.amplitudes import Amplitude
 from dynpart.arrays import (
     as_float64,
     is_observed,
-    is_sparse,
     is_tensor,
     like,
     namespace,
@@ -28,9 +27,7 @@ from dynpart.arrays import (
     to_numpy,
 )
 from dynpart.autoregression import check_autoregressive
-from dynpart.coding import Coded, coded
 from dynpart.composition import owners
-from dynpart.containers import built
 from dynpart.decoding import DecodesCodes
 from dynpart.describing import DescribesItself
 from dynpart.encoding import Encoding, Pursuit, in_activation_order, log_likelihood
@@ -48,22 +45,16 @@ from dynpart.progress import rows_progress
 from dynpart.pursuits import pursue
 from dynpart.rows import Rows
 from dynpart.sources import blocks_of, is_dask_array, is_source
-from dynpart.sparse import as_csr
 from dynpart.stability import JudgesStability
 from dynpart.storage import save
 from dynpart.validation import (
-    DTYPES,
-    check_exact,
-    check_finite,
     check_fitted,
     check_fitted_number,
     check_limits,
     check_width,
     check_with_autoregressive,
-    checked_tensor,
     checked_weights,
     rows_have,
-    without_masks,
 )
 
 
@@ -108,40 +99,6 @@ class FittedModel(
     n_features_in_: int
     _counted_with: Encoding
     _parameter_constraints: ClassVar[dict]
-
-    def on_numbers(self) -> Self:
-        """The same model for tables of numbers: levels and columns by their indices.
-
-        Figures and commands use it.
-
-        Returns
-        -------
-        DynamicPartitionModel
-            A copy that shares the experts; its methods take and return arrays.
-        """
-        twin = copy(self)
-        twin._known_names = twin.__dict__.pop("feature_names_in_", self._known_names)
-        twin._takes_numbers = True
-        return twin
-
-    def plainly(self, X: Any) -> tuple[Self, Any]:
-        """The model and a table as numbers, whatever the table holds; arrays stay as they are.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features)
-            Rows with the columns of the training data.
-
-        Returns
-        -------
-        model : DynamicPartitionModel
-            The model of :meth:`on_numbers`.
-        X : ndarray of shape (n_rows, n_features)
-            Levels by their indices, NaN for missing values.
-        """
-        if self._found_schema is None or self._takes_numbers:
-            return self, X
-        return self.on_numbers(), self._numbers(X)
 
     # ---------------------------------------------------------------- encoding
 
@@ -472,52 +429,3 @@ class FittedModel(
         if self._learnt.autoregression is not None:
             check_autoregressive(self.autoregressive, family, complete=rows.complete)
         return rows
-
-    def _checked_table(
-        self, X: Any, engine: Engine, *, reset: bool, sample_weight: Any = None
-    ) -> Any:
-        """The rows as input of the engine: tensors for the torch engine, else NumPy arrays.
-
-        Rows of weight 0 may hold unknown levels, or values that their columns do not allow.
-        """
-
-        def gone(n_rows: int) -> NDArray[np.bool_] | None:
-            return None if sample_weight is None else checked_weights(sample_weight, n_rows) == 0
-
-        if is_tensor(X):
-            X = checked_tensor(X)
-            if engine.name == "torch":
-                self._validated(np.zeros((1, X.shape[1])), reset=reset)
-                return self._tensor_as_numbers(X, reset=reset, gone=gone(len(X)))
-            X = to_numpy(X)
-        if is_sparse(X):
-            matrix = self._checked_sparse(X, reset=reset)
-            dense = Coded.of_numbers(matrix.toarray())
-            return self._as_numbers(dense, reset=reset, gone=gone(len(dense)))
-        check_exact(X)
-        table = coded(X)
-        if table is None:
-            rows = self._validated(
-                without_masks(X), dtype=DTYPES, order="C", reset=reset, ensure_all_finite=False
-            )
-            table = Coded.of_numbers(rows)
-        else:
-            self._check_columns(X, table, reset=reset)
-        check_finite(table.values, columns=self._names())
-        return self._as_numbers(table, reset=reset, gone=gone(len(table)))
-
-    def _given_back(self, table: Any, *, means: bool = False) -> Any:
-        """Rows of numbers as the type of table of the training data."""
-        if self._found_schema is None or self._takes_numbers:
-            return table
-        if is_tensor(table):
-            return like(built(to_numpy(table), self.schema_, means=means), table)
-        return built(table, self.schema_, means=means)
-
-    def _checked_sparse(self, X: Any, *, reset: bool) -> Any:
-        """A sparse matrix in CSR format."""
-        matrix = as_csr(X, self._names())
-        self._validated(
-            matrix, accept_sparse=True, dtype=None, reset=reset, ensure_all_finite=False
-        )
-        return matrix
