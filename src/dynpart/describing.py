@@ -40,7 +40,6 @@ class DescribesItself:
         _engine: Any
         transform: Any
         score_samples: Any
-        log_density: Any
         schema_: Any
         types_: Any
         activation_probabilities_: Any

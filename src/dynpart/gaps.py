@@ -29,7 +29,6 @@ class FillsGaps:
     _book: CodeBook | None = None
 
     if TYPE_CHECKING:  # attributes of the model
-        _ready: Callable[[], int]
         _engine: Callable[[Any], Engine]
         _experts: Callable[[], Experts]
         _encode: Callable[[Any], tuple[Rows, Any]]
