@@ -13,16 +13,6 @@ from typer.testing import CliRunner
 
 from dynpart import DynamicPartitionModel, load
 from dynpart.cli import app
-from dynpart.datasets import make_pairs
-from dynpart.describing import (
-    MANY_BITS,
-    RowTypeSummary,
-    _summed_saving,
-    listed_labels,
-    saving_in_words,
-    times_in_words,
-    types_in_words,
-)
 from dynpart.portrait import portrait
 from tests.strategies import composed_means
 
@@ -226,56 +216,6 @@ def test_labels_must_fit_the_rows(model, animals):
         model.describe(animals, labels=["a", "b"])
 
 
-def test_types_after_the_tenth_are_told_together():
-    shares = np.arange(14, 0, -1) / 105
-    types = [
-        RowTypeSummary(float(share), (k,), (f"x{k}",), (1.0,)) for k, share in enumerate(shares)
-    ]
-    lines = types_in_words(types)
-    assert len(lines) == 11
-    assert lines[0] == " 13%  x0"
-    assert lines[-1] == f"{sum(shares[10:]):.1%}  4 other types"
-    assert types_in_words(types[:10]) == lines[:10]
-    assert types_in_words(types[:11])[-1].endswith("  1 other type")
-
-
-def test_rows_with_an_empty_label_are_called_by_their_number():
-    X = make_pairs(2)
-    model = DynamicPartitionModel(4, random_state=0).fit(X)
-    labels = ["", " ", *(f"site {n}" for n in range(2, len(X)))]
-    typical = {label for one in model.describe(X, labels=labels).experts for label in one.typical}
-    assert {"row 0", "row 1", "site 2"} <= typical
-    assert model.explain(X, 1, label=" ").lines()[0].startswith("Row 1:")
-
-
-def test_a_type_says_how_many_of_its_rows_have_an_expert():
-    """One that is active in most but not nearly all rows of a type must not be read as certain."""
-    kind = RowTypeSummary(0.61, (4, 2), ("hair: no", "tail"), (0.69, 0.97))
-    assert types_in_words([kind]) == [" 61%  hair: no (in 69% of them) + tail"]
-    assert types_in_words([RowTypeSummary(1.0, (), (), ())]) == ["100%  no expert in particular"]
-
-
-def test_labels_with_commas_stay_apart():
-    assert listed_labels(("Peru", "Cuba")) == "Peru, Cuba"
-    assert listed_labels(("Bahamas, The", "Cuba")) == "Bahamas, The; Cuba"
-
-
-def test_bits_in_words():
-    assert times_in_words(1) == "2 times"
-    assert times_in_words(0.05) == "1.04 times"
-    assert times_in_words(4) == "about 16 times"
-    assert times_in_words(10) == "about 1,000 times"
-    assert times_in_words(64) == "2^64 times"
-    assert "takes 3.0 bits less" in saving_in_words(3.0)
-    assert "on their own" in saving_in_words(-1.0)
-    assert "less than pixel by pixel" in saving_in_words(3.0, part="pixel")
-    assert saving_in_words(-1.0, summed=-0.5).endswith("these experts found nothing that holds.")
-    assert saving_in_words(0.02).endswith("its experts save next to nothing.")
-    assert saving_in_words(-0.02, summed=1.0).endswith("it is 2 times as likely.")
-    for summed in (None, 0.5):
-        assert "nothing that holds" not in saving_in_words(-1.0, summed=summed)
-
-
 @pytest.mark.parametrize("n_experts", [1, 5, 12])
 def test_all_texts_have_the_same_shares_of_training_rows(n_experts, tmp_path):
     rng = np.random.default_rng(0)
@@ -294,85 +234,6 @@ def test_all_texts_have_the_same_shares_of_training_rows(n_experts, tmp_path):
         assert part.active == pytest.approx(shares[part.expert], abs=1e-9)
     facts = json.loads(call("info", tmp_path / "m.dynpart", "--json").stdout)
     assert facts["active_experts_a_row"] == round(shares.sum(), 2)
-
-
-def test_the_sum_over_codes_is_mentioned_if_it_saves_clearly_more():
-    assert saving_in_words(0.12, summed=1.51) == (
-        "A row takes 0.1 bits less than column by column: 1.09 times as likely. "
-        "Over all choices of experts, it takes 1.5 bits less: 2.8 times as likely."
-    )
-    for saved, summed in ((0.2, 0.29), (20.0, 21.9), (45.0, None)):
-        assert saving_in_words(saved, summed=summed).endswith("times as likely.")
-        assert "choice" not in saving_in_words(saved, summed=summed)
-    assert saving_in_words(0.12).endswith("1.09 times as likely with one choice of experts.")
-
-
-def test_codes_of_many_rows_are_summed_on_some_of_them(model, animals):
-    rows = pd.concat([animals] * 10)
-    weights = np.arange(len(rows)) % 3.0
-    scores, columns = model.score_samples(rows), model.independent_scores(rows)
-    summed = np.average(model.log_density(rows) - columns, weights=weights) / np.log(2)
-    saved = np.average(scores - columns, weights=weights) / np.log(2)
-    found = _summed_saving(model, rows, scores, saved, weights)
-    assert saved < summed == pytest.approx(found, abs=0.02)
-    assert _summed_saving(model, rows, scores, MANY_BITS) is None
-    told = model.describe(rows)
-    assert told.summed_bits == pytest.approx(-model.log_density(rows).mean() / np.log(2), abs=0.02)
-
-
-def test_every_command_mentions_the_sum_over_codes(tmp_path):
-    """Overlapping baskets: many codes explain a row about as well."""
-    rng = np.random.default_rng(1)
-    baskets = rng.random((5, 12)) < 0.3
-    X = ((rng.random((400, 5)) < 0.3) @ baskets) & (rng.random((400, 12)) < 0.7)
-    data, out = tmp_path / "t.csv", tmp_path / "m.dynpart"
-    pd.DataFrame(X.astype(int), columns=list("abcdefghijkl")).to_csv(data, index=False)
-    more = "Over all choices of experts, "
-    fit = call("fit", data, "-k", 8, "-o", out).stderr.splitlines()
-    (worth,) = (line for line in fit if more in line)
-    saving = worth.replace("training row", "row")
-    assert call("score", out, data).stderr.strip().endswith(saving)
-    assert saving in call("describe", out, data).stdout
-    call("report", out, data, "-o", tmp_path / "page.html")
-    assert saving in (tmp_path / "page.html").read_text()
-    for one in (call("info", out), call("describe", out)):
-        assert "one choice of experts" in one.stdout or "better than the experts" in one.stdout
-
-
-@pytest.fixture(scope="module")
-def loose():
-    """Columns that depend on each other by less than it costs to name a row's experts."""
-    rng = np.random.default_rng(0)
-    z = rng.random(200) < 0.5
-    columns = {name: np.where(rng.random(200) < 0.75, z, ~z).astype(int) for name in "abc"}
-    X = pd.DataFrame(columns)
-    return DynamicPartitionModel(3, random_state=0).fit(X), X
-
-
-def test_experts_that_cost_more_to_name_than_they_save_may_still_hold(loose):
-    """The sum over all codes decides whether anything was found; one code per row does not."""
-    model, X = loose
-    told = model.describe(X)
-    gain = (model.log_density(X) - model.independent_scores(X)).mean() / np.log(2)
-    assert told.saved_bits < 0 < gain
-    assert told.summed_bits == pytest.approx(-model.log_density(X).mean() / np.log(2))
-    sentence = saving_in_words(told.saved_bits, summed=gain)
-    assert sentence == told.saving == told.lines()[1]
-    assert f"it is {times_in_words(gain)} as likely as column by column" in sentence
-    assert model.describe().saving == saving_in_words(told.saved_bits, "training row")
-
-
-def test_commands_do_not_call_experts_useless_that_hold(loose, tmp_path):
-    model, X = loose
-    data, out = tmp_path / "t.csv", tmp_path / "m.dynpart"
-    X.to_csv(data, index=False)
-    saving = model.describe(X).saving
-    fit = call("fit", data, "-k", 3, "-o", out, "--valid", data).stderr.splitlines()
-    assert fit[-1] == f"{data}: {saving}"
-    assert saving.replace("a row", "a training row") in fit
-    assert call("score", out, data).stderr.strip().endswith(saving)
-    assert saving in call("describe", out, data).stdout
-    assert "nothing that holds" not in call("info", out).stdout
 
 
 # ------------------------------------------------------------------ commands

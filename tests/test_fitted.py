@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import dynpart.fitted
 import dynpart.fitting
+import dynpart.judging
 from dynpart import DynamicPartitionModel
 from dynpart.arrays import to_numpy
 from dynpart.datasets import make_pairs
@@ -319,7 +320,7 @@ def test_a_fit_interrupted_in_any_operation_leaves_the_old_model(
 def interrupted_at(line, call):
     """Run `call`, interrupted at the n-th line of the estimator's code; whether it came so far."""
     left = line
-    files = {dynpart.fitting.__file__, dynpart.fitted.__file__}
+    files = {module.__file__ for module in (dynpart.fitting, dynpart.fitted, dynpart.judging)}
 
     def trace(frame, event, argument):
         nonlocal left

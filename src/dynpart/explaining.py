@@ -14,9 +14,12 @@ from numpy.typing import NDArray
 
 from dynpart.arrays import row_blocks, to_numpy
 from dynpart.composition import compose_hard, owners
-from dynpart.describing import NATS, observed_shares, taken, times_in_words
+from dynpart.describing import observed_shares
+from dynpart.listing import taken
 from dynpart.naming import opinion_in_words, percent, place_in_words, value_in_words
 from dynpart.opinions import Opinions
+from dynpart.savings import NATS
+from dynpart.wording import times_in_words
 
 if TYPE_CHECKING:
     from dynpart.schema import Schema

@@ -1,4 +1,4 @@
-"""Methods of a fitted model: encode and score rows, decode codes, draw rows.
+"""Methods of a fitted model: encode and score rows, check parameters, save to a file.
 
 Parameters may change between two calls, so every method checks them again. Fitting is in
 :mod:`dynpart.fitting`.
@@ -20,19 +20,17 @@ from dynpart.amplitudes import Amplitude
 from dynpart.arrays import (
     as_float64,
     is_observed,
-    is_sparse,
     is_tensor,
     like,
     namespace,
     row_blocks,
     to_numpy,
 )
-from dynpart.autoregression import check_autoregressive, drawn, mean_given
-from dynpart.coding import Coded, coded
-from dynpart.composition import compose_hard, owners
-from dynpart.containers import built, within
+from dynpart.autoregression import check_autoregressive
+from dynpart.composition import owners
+from dynpart.decoding import DecodesCodes
 from dynpart.describing import DescribesItself
-from dynpart.encoding import Encoding, Pursuit, amplitudes, in_activation_order, log_likelihood
+from dynpart.encoding import Encoding, Pursuit, in_activation_order, log_likelihood
 from dynpart.engines import Codes, Engine, Experts, PursuitRule, make_engine, row_log_base
 from dynpart.enumeration import are_few
 from dynpart.explaining import ExplainsRows
@@ -42,36 +40,26 @@ from dynpart.judging import JudgesTables
 from dynpart.kept import KeepsExperts
 from dynpart.neighbourhood import Neighbourhood, all_summed, neighbourhood
 from dynpart.parameters import check_parameters
-from dynpart.prior import CodePrior, RowType
+from dynpart.prior import CodePrior
 from dynpart.progress import rows_progress
 from dynpart.pursuits import pursue
 from dynpart.rows import Rows
 from dynpart.sources import blocks_of, is_dask_array, is_source
-from dynpart.sparse import as_csr
 from dynpart.stability import JudgesStability
 from dynpart.storage import save
 from dynpart.validation import (
-    DTYPES,
-    check_amplitudes,
-    check_codes,
-    check_count,
-    check_exact,
-    check_finite,
     check_fitted,
     check_fitted_number,
     check_limits,
     check_width,
     check_with_autoregressive,
-    checked_tensor,
     checked_weights,
-    codes_in_place,
-    random_generator,
     rows_have,
-    without_masks,
 )
 
 
 class FittedModel(
+    DecodesCodes,
     DescribesItself,
     ExplainsRows,
     FillsGaps,
@@ -111,40 +99,6 @@ class FittedModel(
     n_features_in_: int
     _counted_with: Encoding
     _parameter_constraints: ClassVar[dict]
-
-    def on_numbers(self) -> Self:
-        """The same model for tables of numbers: levels and columns by their indices.
-
-        Figures and commands use it.
-
-        Returns
-        -------
-        DynamicPartitionModel
-            A copy that shares the experts; its methods take and return arrays.
-        """
-        twin = copy(self)
-        twin._known_names = twin.__dict__.pop("feature_names_in_", self._known_names)
-        twin._takes_numbers = True
-        return twin
-
-    def plainly(self, X: Any) -> tuple[Self, Any]:
-        """The model and a table as numbers, whatever the table holds; arrays stay as they are.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features)
-            Rows with the columns of the training data.
-
-        Returns
-        -------
-        model : DynamicPartitionModel
-            The model of :meth:`on_numbers`.
-        X : ndarray of shape (n_rows, n_features)
-            Levels by their indices, NaN for missing values.
-        """
-        if self._found_schema is None or self._takes_numbers:
-            return self, X
-        return self.on_numbers(), self._numbers(X)
 
     # ---------------------------------------------------------------- encoding
 
@@ -289,181 +243,6 @@ class FittedModel(
             return self._by_blocks(self.activation_posterior, X)
         return like(self._neighbourhood(X)[1].activation, X)
 
-    def _neighbourhood(self, X: ArrayLike) -> tuple[Rows, Neighbourhood, NDArray[np.float64]]:
-        """Rows, sums over the neighbourhoods of their codes, and scores of the codes."""
-        n_experts = self._ready()
-        self._check_counted()
-        rows, codes = self._encode(X)
-        active, rows = to_numpy(codes.active(n_experts)), rows.to_numpy()
-        experts = self._experts().like(rows.values)
-        joint = to_numpy(as_float64(codes.log_likelihood)) + self.prior_.log_prob(active)
-        if Encoding.of(self).encoders(experts) is not experts:  # codes belong to other opinions
-            joint = log_likelihood(rows, active, experts) + self.prior_.log_prob(active)
-        if experts.amplitude is None and are_few(experts.log2_expertise.shape):
-            return rows, all_summed(rows, experts, self.prior_), joint
-        return rows, neighbourhood(rows, active, experts, self.prior_), joint
-
-    # ---------------------------------------------------------------- decoding
-
-    def inverse_transform(
-        self, H: ArrayLike, amplitudes: ArrayLike | None = None, *, given: ArrayLike | None = None
-    ) -> Any:
-        """Compose the active experts' opinions under the hard rule (eq. 2).
-
-        With `autoregressive`, opinions are those of a row whose earlier values are average. If rows
-        are `given`, they are the owners' predictions of each variable from the earlier ones.
-
-        Parameters
-        ----------
-        H : array-like of shape (n_rows, n_experts)
-            Binary codes, each with at least one active expert.
-        amplitudes : array-like of shape (n_rows, n_experts, 2), default=None
-            Gain and offset of every expert, as returned by :meth:`amplitudes`. None means gains of
-            1 and offsets of 0.
-        given : array-like of shape (n_rows, n_features), default=None
-            Rows with the earlier values for autoregressive experts.
-
-        Returns
-        -------
-        ndarray or DataFrame of shape (n_rows, n_features)
-            The composed templates: the probability of 1 of a binary variable, the most probable
-            level of a categorical one, the mean of others. A model fitted to a data frame returns a
-            data frame of the same type.
-        """
-        owner = self.partition(H)
-        composed = like(self.means_, owner)[owner, np.arange(self.n_features_in_)]
-        if given is not None:
-            composed = self._given(given, owner, composed)
-        if amplitudes is not None:
-            given_ones = check_amplitudes(amplitudes, len(owner), len(self.means_))
-            owned = like(given_ones, owner)[np.arange(len(owner))[:, None], owner]
-            composed = owned[..., 0] * composed + owned[..., 1]
-        return self._given_back(composed, means=True)
-
-    def _given(self, X: ArrayLike, owner: Any, composed: Any) -> Any:
-        """Predictions of each variable of these rows by its owner, given the earlier ones."""
-        rows = self._checked_rows(X, self._engine(X))
-        if len(rows) != len(owner):
-            raise ValueError(
-                f"given and H must have as many rows, found {len(rows)} and {len(owner)}"
-            )
-        experts = self._experts().like(owner)
-        if experts.autoregression is None:
-            return composed
-        numbers = experts.family.decode(like(rows.values, owner))
-        eta = compose_hard(experts.eta, owner)
-        return mean_given(numbers, eta, experts.family, experts.autoregression)
-
-    def amplitudes(self, X: ArrayLike, H: ArrayLike | None = None) -> NDArray[np.float64]:
-        """Gains and offsets of the active experts of each row.
-
-        For the variables it owns, an active expert predicts gain * opinion + offset. Both are
-        posterior means, a penalised least-squares solution: gains have prior mean 1 and standard
-        deviation 0.5, offsets have prior mean 0 and the smallest variance of an expert.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features), or a source of rows
-            Rows with the columns of the training data.
-        H : array-like of shape (n_rows, n_experts), default=None
-            Codes; by default those of :meth:`transform`.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_experts, 2)
-            Gain and offset; 1 and 0 if an expert is not active or has no amplitude.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from dynpart import DynamicPartitionModel
-        >>> rng = np.random.default_rng(0)
-        >>> X = rng.uniform(0.5, 2, (60, 1)) * np.sin(np.arange(12.0))
-        >>> model = DynamicPartitionModel(2, amplitude="gain", max_active=1, random_state=0)
-        >>> model = model.fit(X)
-        >>> H = model.transform(X)
-        >>> error = model.inverse_transform(H, model.amplitudes(X, H)) - X
-        >>> bool(np.abs(error).max() < np.abs(model.inverse_transform(H) - X).max() / 3)
-        True
-        """
-        n_experts = self._ready()
-        H = self.transform(X) if H is None else H
-        active = check_codes(H, n_experts)
-        if is_source(X):
-            return self._by_blocks(self.amplitudes, X, active)
-        rows = self._checked_rows(X, self._engine(X))
-        if len(rows) != len(active):
-            raise ValueError(f"X and H must have as many rows, found {len(rows)} and {len(active)}")
-        experts = self._experts().like(rows.values)
-        if experts.amplitude is None:
-            return like(np.broadcast_to([1.0, 0.0], (*active.shape, 2)).copy(), X)
-        return like(amplitudes(rows, like(active, rows.values), experts), X)
-
-    def partition(self, H: ArrayLike) -> NDArray[np.int32]:
-        """The owner of every variable: the expert that explains it (eq. 2).
-
-        Parameters
-        ----------
-        H : array-like of shape (n_rows, n_experts)
-            Binary codes, as `transform` returns them.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_features)
-            Index of the active expert with the highest expertise.
-        """
-        active = codes_in_place(H, self._ready())
-        return owners(self._experts().like(active).ranks, active)
-
-    def log_likelihood(self, X: ArrayLike, H: ArrayLike) -> NDArray[np.float64]:
-        """Conditional log-likelihood log P(x | h) under the hard rule, in nats.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features), or a source of rows
-            Rows with the columns of the training data.
-        H : array-like of shape (n_rows, n_experts)
-            Binary codes, as `transform` returns them.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-            In nats; divide by log(2) for bits.
-        """
-        active = codes_in_place(H, self._ready())
-        if is_source(X):
-            return self._by_blocks(self.log_likelihood, X, active)
-        rows = self._checked_rows(X, self._engine(X))
-        if len(rows) != len(active):
-            raise ValueError(f"X and H must have as many rows, found {len(rows)} and {len(active)}")
-        experts = self._experts().like(rows.values)
-        return like(log_likelihood(rows, like(active, rows.values), experts), X)
-
-    def log_prior(self, H: ArrayLike) -> NDArray[np.float64]:
-        """Log P(h), the prior log-probability of codes, in nats: the negative cost of a code.
-
-        Parameters
-        ----------
-        H : array-like of shape (n_rows, n_experts)
-            Binary codes, as `transform` returns them.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-            In nats; divide by log(2) for bits.
-        """
-        active = codes_in_place(H, self._ready())
-        self._check_counted()
-        return like(self.prior_.log_prob(active), H)
-
-    @property
-    def types_(self) -> tuple[RowType, ...]:
-        """Types of rows, the most frequent first: the components of the prior over codes.
-
-        Each has a `weight`, ``activation_probabilities`` and its most probable `code`.
-        """
-        return self.prior_.row_types()
-
     def surprise(self, X: ArrayLike) -> NDArray[np.float64]:
         """Surprise of every value under the expert that owns it: -log P(x | h), in nats.
 
@@ -489,50 +268,19 @@ class FittedModel(
             out[block] = to_numpy(-experts.owned_log_density(rows.values[block], owner))
         return like(out, X)
 
-    def sample(
-        self, n_samples: int = 1, random_state: int | np.random.RandomState | None = None
-    ) -> Any:
-        """Draw rows: a type of rows, a code along its tree, then each variable from its owner.
-
-        With `autoregressive`, variables are drawn in order, each given the earlier ones. Numbers of
-        a table with names are like those of the training rows: within their range, and whole if all
-        of them were. Numbers outside are drawn again, and moved to the limit if that fails.
-
-        Parameters
-        ----------
-        n_samples : int, default=1
-            Number of rows to draw.
-        random_state : int, RandomState instance or None, default=None
-            Seed or generator of the random numbers; None draws a different seed in every call.
-
-        Returns
-        -------
-        X : ndarray or DataFrame of shape (n_samples, n_features)
-            Rows of the kinds and type of table of the training data.
-        """
-        self._ready()
+    def _neighbourhood(self, X: ArrayLike) -> tuple[Rows, Neighbourhood, NDArray[np.float64]]:
+        """Rows, sums over the neighbourhoods of their codes, and scores of the codes."""
+        n_experts = self._ready()
         self._check_counted()
-        check_count("n_samples", n_samples)
-        rng = random_generator(random_state)
-        active, _ = self.prior_.sample(int(n_samples), rng)
-        # An empty code has no owners: it is replaced by the likeliest code.
-        active[np.ix_(~active.any(axis=1), Encoding.of(self).likeliest_code(self.prior_))] = True
-        experts = self._experts().like(active)
-        owner, family = owners(experts.ranks, active), experts.family
-        eta = compose_hard(experts.eta, owner)
-        if experts.autoregression is not None:
-            rows = drawn(eta, family, experts.autoregression, rng)
-        else:
-            rows = family.draw(eta, rng)
-        if experts.amplitude is not None:
-            gains = experts.amplitude.drawn(active.shape, family.unit, rng)
-            owned = gains[np.arange(len(owner))[:, None], owner]
-            rows = rows + (owned[..., 0] - 1) * family.mean(eta) + owned[..., 1]
-        ranges = self.schema_.ranges
-        if ranges is not None:
-            plain = experts.autoregression is None and experts.amplitude is None
-            rows = within(ranges, rows, (lambda: family.draw(eta, rng)) if plain else None)
-        return self._given_back(like(rows, self.means_))
+        rows, codes = self._encode(X)
+        active, rows = to_numpy(codes.active(n_experts)), rows.to_numpy()
+        experts = self._experts().like(rows.values)
+        joint = to_numpy(as_float64(codes.log_likelihood)) + self.prior_.log_prob(active)
+        if Encoding.of(self).encoders(experts) is not experts:  # codes belong to other opinions
+            joint = log_likelihood(rows, active, experts) + self.prior_.log_prob(active)
+        if experts.amplitude is None and are_few(experts.log2_expertise.shape):
+            return rows, all_summed(rows, experts, self.prior_), joint
+        return rows, neighbourhood(rows, active, experts, self.prior_), joint
 
     def save(self, path: str | PathLike[str], *, overwrite: bool = True) -> None:
         """Write the fitted model atomically to a file that :func:`dynpart.load` reads.
@@ -681,52 +429,3 @@ class FittedModel(
         if self._learnt.autoregression is not None:
             check_autoregressive(self.autoregressive, family, complete=rows.complete)
         return rows
-
-    def _checked_table(
-        self, X: Any, engine: Engine, *, reset: bool, sample_weight: Any = None
-    ) -> Any:
-        """The rows as input of the engine: tensors for the torch engine, else NumPy arrays.
-
-        Rows of weight 0 may hold unknown levels, or values that their columns do not allow.
-        """
-
-        def gone(n_rows: int) -> NDArray[np.bool_] | None:
-            return None if sample_weight is None else checked_weights(sample_weight, n_rows) == 0
-
-        if is_tensor(X):
-            X = checked_tensor(X)
-            if engine.name == "torch":
-                self._validated(np.zeros((1, X.shape[1])), reset=reset)
-                return self._tensor_as_numbers(X, reset=reset, gone=gone(len(X)))
-            X = to_numpy(X)
-        if is_sparse(X):
-            matrix = self._checked_sparse(X, reset=reset)
-            dense = Coded.of_numbers(matrix.toarray())
-            return self._as_numbers(dense, reset=reset, gone=gone(len(dense)))
-        check_exact(X)
-        table = coded(X)
-        if table is None:
-            rows = self._validated(
-                without_masks(X), dtype=DTYPES, order="C", reset=reset, ensure_all_finite=False
-            )
-            table = Coded.of_numbers(rows)
-        else:
-            self._check_columns(X, table, reset=reset)
-        check_finite(table.values, columns=self._names())
-        return self._as_numbers(table, reset=reset, gone=gone(len(table)))
-
-    def _given_back(self, table: Any, *, means: bool = False) -> Any:
-        """Rows of numbers as the type of table of the training data."""
-        if self._found_schema is None or self._takes_numbers:
-            return table
-        if is_tensor(table):
-            return like(built(to_numpy(table), self.schema_, means=means), table)
-        return built(table, self.schema_, means=means)
-
-    def _checked_sparse(self, X: Any, *, reset: bool) -> Any:
-        """A sparse matrix in CSR format."""
-        matrix = as_csr(X, self._names())
-        self._validated(
-            matrix, accept_sparse=True, dtype=None, reset=reset, ensure_all_finite=False
-        )
-        return matrix

@@ -29,12 +29,11 @@ class FillsGaps:
     _book: CodeBook | None = None
 
     if TYPE_CHECKING:  # attributes of the model
-        _ready: Callable[[], int]
         _engine: Callable[[Any], Engine]
         _experts: Callable[[], Experts]
         _encode: Callable[[Any], tuple[Rows, Any]]
         _pursued: Callable[[Engine, Rows], Any]
-        _checked_table: Callable[..., Any]
+        _numbers: Callable[[Any], NDArray]
         _found_schema: Schema | None
         _takes_numbers: bool
 
@@ -123,12 +122,6 @@ class FillsGaps:
         schema = None if numeric else self.schema_
         found = [filled(X, values, gaps, schema) for values in tables]
         return found[0] if draws is None else found
-
-    def _numbers(self, X: Any) -> NDArray:
-        """The table as a NumPy array of numbers, NaN for missing values."""
-        self._ready()
-        table = to_numpy(self._checked_table(X, self._engine(X), reset=False))
-        return table if table.dtype.kind == "f" else table.astype(np.float64)
 
     def _guesses(self, X: Any) -> Iterator[tuple[Guess, tuple[int, int]]]:
         """Predictive distributions of rows, block by block, and the shape of the table."""

@@ -1,16 +1,19 @@
-"""Judging: tables to numbers, by the known, detected or declared kinds of their columns."""
+"""Judging: tables to numbers and back, by the known, detected or declared kinds of columns."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dynpart.arrays import like, to_numpy
+from dynpart.arrays import is_sparse, is_tensor, like, to_numpy
 from dynpart.coding import Coded, coded
+from dynpart.containers import built
+from dynpart.engines import Engine
 from dynpart.families import (
     ColumnMoments,
     Family,
@@ -23,12 +26,20 @@ from dynpart.levels import Encoder, encoded
 from dynpart.opening import weighted_tables
 from dynpart.schema import KINDS, Schema
 from dynpart.sources import is_dask_array, readable_again
-from dynpart.sparse import WHOLE_VALUES, SparseBlocks
-from dynpart.validation import check_exact, checked_array, without_masks
+from dynpart.sparse import WHOLE_VALUES, SparseBlocks, as_csr
+from dynpart.validation import (
+    DTYPES,
+    check_exact,
+    check_finite,
+    checked_array,
+    checked_tensor,
+    checked_weights,
+    without_masks,
+)
 
 
 class JudgesTables:
-    """Methods of a model that convert users' tables to numbers."""
+    """Methods of a model that convert users' tables to numbers, and numbers back."""
 
     family: str
     amplitude: str | None
@@ -48,6 +59,9 @@ class JudgesTables:
         def schema_(self) -> Schema:
             """Kinds, names and levels of the variables."""
 
+        _known_names: NDArray | None
+        _ready: Callable[[], int]
+        _engine: Callable[[Any], Engine]
         _names: Callable[[], NDArray | None]
         _validated: Callable[..., Any]
 
@@ -81,6 +95,95 @@ class JudgesTables:
             return schema
         family = self._family_of_array(column_moments(table.values))
         return Schema(family.kinds_of_columns(table.shape[1]))
+
+    def on_numbers(self) -> Self:
+        """The same model for tables of numbers: levels and columns by their indices.
+
+        Figures and commands use it.
+
+        Returns
+        -------
+        DynamicPartitionModel
+            A copy that shares the experts; its methods take and return arrays.
+        """
+        twin = copy(self)
+        twin._known_names = twin.__dict__.pop("feature_names_in_", self._known_names)
+        twin._takes_numbers = True
+        return twin
+
+    def plainly(self, X: Any) -> tuple[Self, Any]:
+        """The model and a table as numbers, whatever the table holds; arrays stay as they are.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+            Rows with the columns of the training data.
+
+        Returns
+        -------
+        model : DynamicPartitionModel
+            The model of :meth:`on_numbers`.
+        X : ndarray of shape (n_rows, n_features)
+            Levels by their indices, NaN for missing values.
+        """
+        if self._found_schema is None or self._takes_numbers:
+            return self, X
+        return self.on_numbers(), self._numbers(X)
+
+    def _numbers(self, X: Any) -> NDArray:
+        """The table as a NumPy array of numbers, NaN for missing values."""
+        self._ready()
+        table = to_numpy(self._checked_table(X, self._engine(X), reset=False))
+        return table if table.dtype.kind == "f" else table.astype(np.float64)
+
+    def _checked_table(
+        self, X: Any, engine: Engine, *, reset: bool, sample_weight: Any = None
+    ) -> Any:
+        """The rows as input of the engine: tensors for the torch engine, else NumPy arrays.
+
+        Rows of weight 0 may hold unknown levels, or values that their columns do not allow.
+        """
+
+        def gone(n_rows: int) -> NDArray[np.bool_] | None:
+            return None if sample_weight is None else checked_weights(sample_weight, n_rows) == 0
+
+        if is_tensor(X):
+            X = checked_tensor(X)
+            if engine.name == "torch":
+                self._validated(np.zeros((1, X.shape[1])), reset=reset)
+                return self._tensor_as_numbers(X, reset=reset, gone=gone(len(X)))
+            X = to_numpy(X)
+        if is_sparse(X):
+            matrix = self._checked_sparse(X, reset=reset)
+            dense = Coded.of_numbers(matrix.toarray())
+            return self._as_numbers(dense, reset=reset, gone=gone(len(dense)))
+        check_exact(X)
+        table = coded(X)
+        if table is None:
+            rows = self._validated(
+                without_masks(X), dtype=DTYPES, order="C", reset=reset, ensure_all_finite=False
+            )
+            table = Coded.of_numbers(rows)
+        else:
+            self._check_columns(X, table, reset=reset)
+        check_finite(table.values, columns=self._names())
+        return self._as_numbers(table, reset=reset, gone=gone(len(table)))
+
+    def _checked_sparse(self, X: Any, *, reset: bool) -> Any:
+        """A sparse matrix in CSR format."""
+        matrix = as_csr(X, self._names())
+        self._validated(
+            matrix, accept_sparse=True, dtype=None, reset=reset, ensure_all_finite=False
+        )
+        return matrix
+
+    def _given_back(self, table: Any, *, means: bool = False) -> Any:
+        """Rows of numbers as the type of table of the training data."""
+        if self._found_schema is None or self._takes_numbers:
+            return table
+        if is_tensor(table):
+            return like(built(to_numpy(table), self.schema_, means=means), table)
+        return built(table, self.schema_, means=means)
 
     def _check_columns(self, X: Any, table: Coded, *, reset: bool) -> None:
         """Store (`reset`) or check the number and names of columns."""

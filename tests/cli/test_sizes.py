@@ -10,8 +10,8 @@ from dynpart import load
 from dynpart.baseline import Baseline
 from dynpart.cli import info
 from dynpart.datasets import make_pairs
-from dynpart.describing import saving_in_words
 from dynpart.stability import LEGEND
+from dynpart.wording import saving_in_words
 from tests.cli.test_choices import NAMES, run, text
 
 

@@ -13,10 +13,10 @@ import pytest
 
 from dynpart import DynamicPartitionModel
 from dynpart.datasets import load_zoo
-from dynpart.describing import rows_by_type
 from dynpart.engines import Experts
 from dynpart.explorer._tables import by_column
 from dynpart.families import Bernoulli
+from dynpart.listing import rows_by_type
 from dynpart.naming import percent
 from dynpart.prior import CodePrior
 from tests.explorer.conftest import made

@@ -425,7 +425,7 @@ def _found(
     import numpy as np
 
     from dynpart.cli._shared import nameless
-    from dynpart.describing import counted
+    from dynpart.wording import counted
 
     codes = nameless(model).transform(table.values)
     per_row = np.average(codes, axis=0, weights=weights).sum()  # as `describe` has it
@@ -449,7 +449,7 @@ def _worth(
 ) -> str:
     """A sentence on the bits that the model saves on some rows against independent columns."""
     from dynpart.cli._shared import nameless
-    from dynpart.describing import worth_in_words
+    from dynpart.savings import worth_in_words
 
     plain = nameless(model)
     return worth_in_words(

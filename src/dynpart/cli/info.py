@@ -162,8 +162,9 @@ def _lines_of(name: str, value: Any, part: str) -> list[str]:
 
     A `part` of a row is a column, or a pixel.
     """
-    from dynpart.describing import RowTypeSummary, saving_in_words, types_in_words
     from dynpart.stability import LEGEND
+    from dynpart.summaries import RowTypeSummary, types_in_words
+    from dynpart.wording import saving_in_words
 
     if name == "baseline":
         return [

@@ -80,10 +80,11 @@ def command(
     import numpy as np
 
     from dynpart.cli._shared import nameless, open_model, read_rows_for, say
-    from dynpart.describing import counted, worth_in_words
     from dynpart.explaining import expected_numbers
     from dynpart.opinions import array_opinions
+    from dynpart.savings import worth_in_words
     from dynpart.tables import check_output, write_table
+    from dynpart.wording import counted
 
     check_output(output, overwrite=force)
     fitted = open_model(model, n_starts=n_starts, n_swaps=n_swaps)
@@ -126,7 +127,7 @@ def command(
 
 def _summary(scores: NDArray[Any], independent: NDArray[Any], part: str) -> str:
     """Mean bits of the rows, and those of independent columns or pixels."""
-    from dynpart.describing import counted
+    from dynpart.wording import counted
 
     bits, usual = -float(scores.mean()) / NATS, -float(independent.mean()) / NATS
     rows = f"{counted(len(scores), 'row')}, {bits:.1f} bits a row on average"

@@ -11,15 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynpart.composition import expertise_ranks
-from dynpart.describing import taken
 from dynpart.explorer._arrays import packed_array, scaled_array
 from dynpart.explorer._tables import CARD_OPINIONS, by_column, table_content
+from dynpart.listing import taken
 from dynpart.stability import LEGEND
 
 if TYPE_CHECKING:
-    from dynpart.describing import Description
     from dynpart.fitting import LearningModel
     from dynpart.selection import Selection
+    from dynpart.summaries import Description
 
 EXACT_VALUES = 300_000
 """Arrays of up to this many numbers are stored as float32, larger ones as 16-bit integers."""

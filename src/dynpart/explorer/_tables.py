@@ -10,15 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynpart.arrays import to_numpy
-from dynpart.describing import rows_by_type
 from dynpart.explorer._arrays import packed_array
+from dynpart.listing import rows_by_type
 from dynpart.naming import digits_after_point, short_labels, value_in_words
 from dynpart.opinions import array_opinions, level_chances
 
 if TYPE_CHECKING:
-    from dynpart.describing import Description
     from dynpart.fitting import LearningModel
     from dynpart.opinions import Opinions
+    from dynpart.summaries import Description
 
 MOST_CLASSES = 12
 """Maximum number of classes of another column; the rarer ones are combined as *other*."""

@@ -12,7 +12,7 @@ from matplotlib.patches import Patch, Rectangle
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from dynpart.describing import row_labels, rows_by_type
+from dynpart.listing import row_labels, rows_by_type
 from dynpart.naming import mean_in_words, value_in_words
 from dynpart.plotting._canvas import (
     INK,
