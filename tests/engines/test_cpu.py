@@ -378,7 +378,7 @@ def test_codes_under_a_prior_are_the_reference_ones(problem, n_swaps, data):
         max_active=data.draw(st.integers(1, n_experts)),
         cost=rng.choice([0.0, 0.3], n_experts),
         n_swaps=n_swaps,
-        n_starts=data.draw(st.sampled_from([1, 3])),
+        n_starts=data.draw(st.sampled_from([1, 3, 8])),
         prune=data.draw(st.booleans()),
         prior=make_prior(rng, n_experts, data.draw(st.integers(1, 5))),
     )

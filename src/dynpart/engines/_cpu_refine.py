@@ -47,6 +47,9 @@ n_weakest = inlined(plain_n_weakest)
 NOBODY = np.int64(-1)
 """Stands for the background expert where there is none."""
 
+MOST_SETTLED = 16
+"""Codes of a row that are remembered as settled."""
+
 ROUNDED = 0.1
 """Upper bound of the difference between sums of the same terms in float32 in another order."""
 
@@ -61,7 +64,8 @@ def new_refinement(rank, keys, rule):
     the largest log-density of each variable under any expert, filled in by callers if codes are
     refined, a list of variables, the contribution of each expert, and the best possible ranks; keys
     of all experts, of owners and of heirs; charges of the code; the contribution of an expert by
-    variable, an upper bound of that of others, and a list of indices into these.
+    variable, an upper bound of that of others, and a list of indices into these; codes of the row
+    that have settled, their numbers of experts and types, and the number of these codes.
     """
     n_features, n_lanes = rank.shape
     max_active = rule[1]
@@ -84,6 +88,11 @@ def new_refinement(rank, keys, rule):
             np.empty(n_features, np.float32),
             np.empty(n_features, np.float32),
             np.empty(n_features + 15, np.int32),
+        ),
+        (
+            np.empty((MOST_SETTLED, max_active), np.int64),
+            np.empty((2, MOST_SETTLED), np.int64),
+            np.zeros(1, np.int64),
         ),
     )
 
@@ -237,6 +246,35 @@ def may_stay(j, m, most, earned, gains, i, offsets, table, rank, rule, scratch):
 
 
 @in_place
+def has_settled(n_active, scratch):
+    """Whether the row's code is known to have settled, for costs of the present type or types.
+
+    Most searches for a row's code end in the same few codes.
+    """
+    account, (codes, (sizes, kinds), count) = scratch[7], scratch[9]
+    for place in range(min(count[0], MOST_SETTLED)):
+        place = _u(place)
+        if sizes[place] == n_active and kinds[place] == account.kind[0]:
+            same = True
+            for step in range(n_active):
+                same &= account.active[_u(codes[place, _u(step)])]
+            if same:
+                return True
+    return False
+
+
+@inlined
+def remember_settled(code, n_active, scratch):
+    """Remember that a code has settled, in place of the oldest one if there are many."""
+    account, (codes, (sizes, kinds), count) = scratch[7], scratch[9]
+    place = _u(count[0] % MOST_SETTLED)
+    for step in range(n_active):
+        codes[place, _u(step)] = code[step]
+    sizes[place], kinds[place] = n_active, account.kind[0]
+    count[0] += 1
+
+
+@in_place
 def settle(
     code, n_active, n_looks, background, gains, i, offsets, table, rank, rank_by_expert, rule,
     scratch,
@@ -255,17 +293,20 @@ def settle(
     work, (without, _, _), account = scratch[0], scratch[2], scratch[7]
     _, owned, _, owners, heirs = work
     cost, active = account.cost, account.active
+    if background < 0 and has_settled(n_active, scratch):
+        return n_active
     costs_beside_all(charges, account)
     _, most = best_expert(gains, i, cost, active)
     seat = 0
     n_unchanged = 0
     while True:
         if n_unchanged >= n_active or n_looks == 0:
-            if n_active == max_active:
-                return n_active
-            costs_beside_all(charges, account)
-            best, most = best_expert(gains, i, cost, active)
-            if most <= margin:
+            if n_active < max_active:
+                costs_beside_all(charges, account)
+                best, most = best_expert(gains, i, cost, active)
+            if n_active == max_active or most <= margin:
+                if background < 0 and n_unchanged >= n_active:
+                    remember_settled(code, n_active, scratch)
                 return n_active
             take_over(best, gains, i, offsets, table, rank, rank_by_expert, work)
             exchange(NOBODY, best, charges, account)
@@ -317,6 +358,8 @@ def settle(
                 n_unchanged = 1  # no expert is better in this seat
                 seat += 1
         find_owners(code, n_active, background, scratch)
+        if background < 0 and has_settled(n_active, scratch):
+            return n_active
         # In all types costs are those without an expert: accurate enough for the use of `most`.
         _, most = best_expert(gains, i, cost, active)
 
@@ -563,6 +606,7 @@ def finish_row(code, total, first, gains, i, offsets, table, rank, rank_by_exper
     work, (_, alone, _), (other, _) = scratch[0], scratch[2], scratch[3]
     if not n_swaps and n_starts == 1 and not prune:
         return total
+    scratch[9][2][0] = 0
     total, most = refine_code(
         code, total, gains, i, offsets, table, rank, rank_by_expert, rule, scratch
     )
