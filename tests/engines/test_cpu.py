@@ -386,6 +386,17 @@ def test_codes_under_a_prior_are_the_reference_ones(problem, n_swaps, data):
     assert_same_codes(codes, exact, in_order=n_swaps == 0)
 
 
+@pytest.mark.parametrize("seed", [5, 6, 20])
+def test_a_code_that_has_settled_in_one_type_is_searched_on_in_all_types(seed):
+    """Most searches of a row end in a code that has settled before, for the same costs."""
+    rng = np.random.default_rng(seed)
+    experts, prior = make_experts(rng, "bernoulli", 6, 8), make_prior(rng, 6, 4)
+    rows = make_rows(rng, experts, 100)
+    rule = make_rule(6, n_swaps=100, n_starts=6, prior=prior)
+    codes, exact = (pursue(engine, rows, experts, rule) for engine in (CPU, REFERENCE))
+    assert_same_codes(codes, exact, in_order=False)
+
+
 @pytest.mark.parametrize("family", ["bernoulli", "gaussian"])
 def test_read_only_rows_need_no_kernels_of_their_own(family):
     rng = np.random.default_rng(0)
