@@ -1,10 +1,12 @@
 """Threads that share tasks."""
 
+import threading
+
 import numba
 import pytest
-from threadpoolctl import threadpool_limits
+from threadpoolctl import threadpool_info, threadpool_limits
 
-from dynpart.threads import Threads, allowed_threads
+from dynpart.threads import Threads, allowed_threads, one_blas_thread
 
 
 def test_threads_do_every_task_once_and_raise_the_first_error():
@@ -34,3 +36,36 @@ def test_threads_respect_limits():
         assert allowed_threads() == 1
     finally:
         numba.set_num_threads(before)
+
+
+def blas_threads():
+    return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+
+def test_matrix_products_take_one_thread_until_the_last_user_leaves():
+    before, inside, leave = blas_threads(), threading.Barrier(2), threading.Event()
+    told = []
+
+    def first():
+        with one_blas_thread():
+            inside.wait()
+        told.append(blas_threads())
+        leave.set()
+
+    other = threading.Thread(target=first)
+    other.start()
+    with one_blas_thread():
+        inside.wait()
+        leave.wait()
+        told.append(blas_threads())
+    other.join()
+    assert told == [[1] * len(before)] * 2
+    assert blas_threads() == before
+
+
+def test_threads_of_matrix_products_are_restored_after_an_error():
+    before = blas_threads()
+    with pytest.raises(ZeroDivisionError), one_blas_thread():
+        assert blas_threads() == [1] * len(before)
+        _ = 1 // 0
+    assert blas_threads() == before

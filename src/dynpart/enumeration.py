@@ -8,17 +8,19 @@ component, and sums over codes are products with it.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dynpart.arrays import is_observed
+from dynpart.arrays import is_observed, row_blocks
 from dynpart.composition import owners
 from dynpart.engines import Experts
 from dynpart.engines.reference import expert_log_densities
 from dynpart.prior import CodePrior
 from dynpart.rows import Rows
+from dynpart.threads import Threads, one_blas_thread
 
 Array = NDArray[np.float64]
 
@@ -107,6 +109,12 @@ class EveryCode:
     def row_size(self) -> int:
         """Number of values per row in memory."""
         return sum(self.owned.shape)
+
+    def by_blocks(self, task: Callable[[slice], None], n_rows: int) -> None:
+        """Call a task that uses the methods below with slices of the rows, on several threads."""
+        blocks = list(row_blocks(n_rows, self.row_size))
+        with one_blas_thread():
+            Threads().map(task, blocks, n_rows * self.owned.size)
 
     def summed(self, rows: Rows, experts: Experts, prior: CodePrior) -> tuple[Array, Array]:
         """Log P(x) without b(x), shape (n_rows,), and P(h | x), shape (n_rows, n_codes)."""

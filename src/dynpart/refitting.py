@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dynpart.arrays import row_blocks, to_numpy
+from dynpart.arrays import to_numpy
 from dynpart.encoding import Encoding
 from dynpart.engines import Experts, row_log_base
 from dynpart.enumeration import EveryCode, all_codes, are_few
@@ -243,17 +243,24 @@ def _expected(
     rows: Rows, every: EveryCode, experts: Experts, prior: CodePrior
 ) -> tuple[float, float, Array, Array, Array]:
     """Means of log P(x) and log b(x), rows per code, and expected responsibility sums."""
-    total, of_base, used = 0.0, 0.0, np.zeros(len(every.codes))
-    weight, T_sum = np.zeros_like(experts.log2_expertise), np.zeros_like(experts.eta)
-    for block in row_blocks(len(rows), every.row_size):
+    parts: dict[int, tuple[Any, ...]] = {}
+
+    def of_block(block: slice) -> None:
         part = rows[block]
         density, posterior = every.summed(part, experts, prior)
         own = np.ones(len(part)) if part.weight is None else part.weight
         posterior *= own[:, None]
         base = float(own @ (row_log_base(part, experts.family) + np.zeros(len(part))))
-        total, of_base = total + float(own @ density) + base, of_base + base
-        used += posterior.sum(axis=0)
-        weights, statistics = every.sums(part, experts, posterior)
+        told = float(own @ density) + base, base, posterior.sum(axis=0)
+        parts[block.start] = *told, *every.sums(part, experts, posterior)
+
+    every.by_blocks(of_block, len(rows))
+    total, of_base, used = 0.0, 0.0, np.zeros(len(every.codes))
+    weight, T_sum = np.zeros_like(experts.log2_expertise), np.zeros_like(experts.eta)
+    for start in sorted(parts):
+        explained, base, shares, weights, statistics = parts[start]
+        total, of_base = total + explained, of_base + base
+        used += shares
         weight += weights
         T_sum += statistics
     n_rows = max(float(used.sum()), TINY)

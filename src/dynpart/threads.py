@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cached_property
+from contextlib import contextmanager
+from functools import cache, cached_property
 from typing import Any
 
 import numba
-from threadpoolctl import threadpool_info
+from threadpoolctl import ThreadpoolController, threadpool_info
 
 TASK_TERMS = 1 << 23
 """Number of terms (rows x experts x variables) of a task, which takes a few milliseconds."""
@@ -21,6 +22,43 @@ def allowed_threads() -> int:
     """Threads that both Numba and, through OpenMP, threadpoolctl allow."""
     pools = [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "openmp"]
     return int(min([numba.get_num_threads(), *pools]))
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Matrix products take one thread: small ones are slower with more, and tasks have their own.
+
+    Several threads may be inside at the same time; the last one to leave restores the number.
+    """
+    with _blas.lock:
+        if _blas.n_users == 0:
+            _blas.limit = _pools().limit(limits=1, user_api="blas")
+        _blas.n_users += 1
+    try:
+        yield
+    finally:
+        with _blas.lock:
+            _blas.n_users -= 1
+            if _blas.n_users == 0:
+                _blas.limit.restore_original_limits()
+
+
+class _Blas:
+    """How many threads are inside :func:`one_blas_thread`, and how to leave it."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.n_users = 0
+        self.limit: Any = None
+
+
+_blas = _Blas()
+
+
+@cache
+def _pools() -> ThreadpoolController:
+    """The pools of the libraries loaded so far, NumPy's among them; finding them takes long."""
+    return ThreadpoolController()
 
 
 class Threads:

@@ -5,7 +5,7 @@ the active experts. A round over all experts thus costs about as much as one exp
 every variable.
 """
 
-# mypy: allow-untyped-defs, disable-error-code="unreachable"
+# mypy: allow-untyped-defs, disable-error-code="unreachable,assignment"
 from __future__ import annotations
 
 import numpy as np

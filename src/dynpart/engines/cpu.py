@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -55,9 +57,10 @@ from dynpart.engines._cpu_tables import (
     tiles,
     working_precision,
 )
+from dynpart.engines._mixture import MixtureSums, mixture_sums
 from dynpart.engines._offsets import autoregression_sums, check_offsets, without_shift
 from dynpart.rows import Rows
-from dynpart.threads import Threads, allowed_threads
+from dynpart.threads import Threads, allowed_threads, one_blas_thread
 
 CHUNK_VALUES = 1 << 26
 """Values of uint8 rows processed at a time."""
@@ -73,6 +76,8 @@ IMPOSSIBLE = 1e30
 """Log-partition of the padding of vectors, whose densities are then never the largest."""
 MOST_LEVEL_TERMS = 1 << 26
 """Maximum number of terms (levels x experts x variables) of a table for all rows."""
+MIXTURE_VALUES = 1 << 17
+"""Values per block of a mixture's sums, which stay in the cache."""
 SUM_ROWS = 1 << 13
 """Rows per block of sums; the blocks' sums are added in order."""
 PULLED_ROWS = 256
@@ -212,6 +217,21 @@ class CpuEngine(NumpyEngine):
             part = autoregression_sums(rows[chunk], experts, owner, np.float32)
             total = part if total is None else total + part
         return total
+
+    def mixture_sums(
+        self, rows: Rows, experts: Experts, log_weight: NDArray, sharpness: float = 1.0
+    ) -> MixtureSums:
+        """Sums for EM of a mixture whose components are the experts."""
+        blocks = list(row_blocks(*rows.shape, values=MIXTURE_VALUES))
+        parts: list[Any] = [None] * len(blocks)
+
+        def run(b: int) -> None:
+            parts[b] = mixture_sums(rows[blocks[b]], experts, log_weight, sharpness)
+
+        with one_blas_thread():
+            n_terms = len(rows) * experts.log2_expertise.size
+            self._threads.map(run, range(len(blocks)), n_terms)
+        return reduce(add, parts)
 
     def _amplitude_sums(
         self, rows: Rows, experts: Experts, codes: Codes, *, gradients: bool

@@ -158,7 +158,10 @@ def all_summed(rows: Rows, experts: Experts, prior: CodePrior) -> Neighbourhood:
     """
     every = EveryCode.of(experts, all_codes(experts.n_experts))
     log_density, activation = np.empty(len(rows)), np.empty((len(rows), experts.n_experts))
-    for block in row_blocks(len(rows), every.row_size):
+
+    def of_block(block: slice) -> None:
         log_density[block], posterior = every.summed(rows[block], experts, prior)
         activation[block] = posterior @ every.codes
+
+    every.by_blocks(of_block, len(rows))
     return Neighbourhood(log_density, np.clip(activation, 0.0, 1.0))
