@@ -1,6 +1,7 @@
 """Threads that share tasks."""
 
 import threading
+from contextlib import suppress
 
 import numba
 import pytest
@@ -65,7 +66,7 @@ def test_matrix_products_take_one_thread_until_the_last_user_leaves():
 
 def test_threads_of_matrix_products_are_restored_after_an_error():
     before = blas_threads()
-    with pytest.raises(ZeroDivisionError), one_blas_thread():
+    with suppress(ZeroDivisionError), one_blas_thread():
         assert blas_threads() == [1] * len(before)
-        _ = 1 // 0
+        raise ZeroDivisionError
     assert blas_threads() == before
