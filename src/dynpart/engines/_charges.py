@@ -8,6 +8,7 @@ over types, weighted by their probabilities given the other active experts.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -78,14 +79,16 @@ class Charges:
         """The objective of every expert alone without log P(x | h), shape (n_experts,)."""
         return to_numpy(log_sum_exp((self.constant[:, None] - self.cost[:, :-1]).T))
 
+    @cached_property
     def reference_costs(self) -> Array:
         """Costs at which stored odds are one, shape (n_experts,): the middle of all possible costs.
 
         Infinite for an expert that can never enter.
         """
-        lowest, highest = self.cost_ranges()
+        lowest, highest = self.cost_ranges
         return ((lowest.min(axis=0) + highest.max(axis=0)) / 2)[:-1]
 
+    @cached_property
     def cost_ranges(self) -> tuple[Array, Array]:
         """The lowest and highest costs of an expert beside any others, like `cost`."""
         lowest, highest = self.cost.copy(), self.cost.copy()
@@ -94,14 +97,15 @@ class Charges:
             np.subtract.at(change, (np.arange(self.n_types)[:, None], self.parent), bond)
         return lowest, highest
 
+    @cached_property
     def half_ranges(self) -> Array:
         """Largest absolute logarithms of odds, and of their changes, shape (n_experts,).
 
         Zero for an expert that can never enter.
         """
-        reference, bond = self.reference_costs(), np.abs(self.bond)
+        reference, bond = self.reference_costs, np.abs(self.bond)
         finite = np.isfinite(reference)
-        lowest = self.cost_ranges()[0].min(axis=0)[:-1]
+        lowest = self.cost_ranges[0].min(axis=0)[:-1]
         widest = bond.max(axis=0)
         np.maximum.at(widest, self.parent, bond)
         return np.where(finite, np.maximum(np.where(finite, reference, 0) - lowest, widest[:-1]), 0)
@@ -109,7 +113,7 @@ class Charges:
     @property
     def are_ordinary(self) -> bool:
         """Whether single precision is enough for the odds of all experts."""
-        return self.n_types == 1 or float(self.half_ranges().max(initial=0.0)) <= ORDINARY
+        return self.n_types == 1 or float(self.half_ranges.max(initial=0.0)) <= ORDINARY
 
     def like(self, reference: Any) -> Charges:
         """The same charges as arrays of the type and device of `reference`."""

@@ -142,12 +142,12 @@ def kernel_charges(charges: Charges, *, background: bool) -> KernelCharges:
     counts = np.bincount(where, minlength=cost.size)
     n_experts, n_costs = cost.shape[1], charges.cost.shape[1] - 1
     alone, reference = np.full((2, n_experts), np.inf)
-    alone[:n_costs], reference[:n_costs] = -charges.of_experts_alone(), charges.reference_costs()
+    alone[:n_costs], reference[:n_costs] = -charges.of_experts_alone(), charges.reference_costs
     neighbour, types = np.concatenate([parents, children])[order], np.tile(types, 2)[order]
     bond = np.tile(bond, 2)[order]
     beyond = np.where(np.isfinite(cost), cost, 0.0)
     beyond[:, :n_costs] -= np.where(np.isfinite(reference[:n_costs]), reference[:n_costs], 0.0)
-    half_range = np.pad(charges.half_ranges(), (0, n_experts - n_costs))
+    half_range = np.pad(charges.half_ranges, (0, n_experts - n_costs))
     wide = np.flatnonzero(half_range > ORDINARY)
     place_of_wide = np.full(n_experts, NO_PLACE)
     place_of_wide[wide] = np.arange(len(wide))
@@ -155,7 +155,7 @@ def kernel_charges(charges: Charges, *, background: bool) -> KernelCharges:
     odds = np.zeros((n_types, padded(n_experts)), np.float32)
     odds[:, :n_experts] = np.exp(-beyond.clip(-LARGEST, LARGEST))
     averaged = np.isfinite(reference[:n_costs]) & (half_range[:n_costs] <= ORDINARY)
-    lowest, highest = (nats[:, :-1][:, averaged] for nats in charges.cost_ranges())
+    lowest, highest = (nats[:, :-1][:, averaged] for nats in charges.cost_ranges)
     gaps = [(top - lowest).max(axis=1, initial=0.0) for top in highest]
     return KernelCharges(
         np.ascontiguousarray(cost, dtype=np.float64),

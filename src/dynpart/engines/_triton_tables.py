@@ -380,7 +380,7 @@ def _charges_under_prior(rule: PursuitRule, n_lanes: int, device: Any) -> LaneCh
     constant[:n_types], cost[:, :n_experts] = charges.constant, charges.cost[:, :-1]
     parent[:, :n_experts], bond[:, :n_experts] = charges.parent[:, :-1], charges.bond[:, :-1]
     alone, reference = np.full(n_lanes, -np.inf), np.full(n_lanes, np.inf)
-    alone[:n_experts], reference[:n_experts] = charges.of_experts_alone(), charges.reference_costs()
+    alone[:n_experts], reference[:n_experts] = charges.of_experts_alone(), charges.reference_costs
     log_odds = np.zeros((n_types, n_lanes), dtype=np.float32)
     log_odds[:, :n_experts] = reference[:n_experts] - cost[:, :n_experts]
     types, children = np.nonzero(bond)
