@@ -170,7 +170,7 @@ def test_values_that_no_expert_has_seen_are_not_impossible():
     model, alone = (DynamicPartitionModel(k, **options).fit(X) for k in (4, 1))
     assert model.log_density(unseen).mean() > alone.log_density(unseen).mean() + 10
     asked = DynamicPartitionModel(4, variance_floor=1e-6, **options).fit(X)
-    assert asked.log_density(unseen).mean() < alone.log_density(unseen).mean() - 100
+    assert asked.log_density(unseen).mean() > alone.log_density(unseen).mean() + 10
     varies = X.var(axis=0) > 0
     X = X[:, varies]
     floor = 1e-6 * X.var(axis=0)

@@ -314,6 +314,37 @@ def widened(
     return replace(fit, experts=experts), codes, prior
 
 
+def with_tails(
+    task: Task, encoding: Encoding, rows: Any, experts: Experts, codes: Any, prior: CodePrior
+) -> tuple[Experts, Any, CodePrior]:
+    """The experts with heavy tails in columns with their own scale, after all other steps.
+
+    Codes and prior change only if their likelihoods are used later.
+
+    Parameters
+    ----------
+    task : Task
+    encoding : Encoding
+        How rows are encoded, under `prior`.
+    rows : object
+        Rows held by the engine.
+    experts : Experts
+    codes : Codes
+        Of these rows.
+    prior : CodePrior
+
+    Returns
+    -------
+    experts : Experts
+    codes : Codes
+    prior : CodePrior
+    """
+    found = experts.heavy_tailed(task.moments)
+    if found is not experts and not encoding.is_joint:
+        codes, prior = encoding.counted(task.engine, rows, found)
+    return found, codes, prior
+
+
 def _allowed_floors(rows: Rows | SparseRows, own_scale: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Whether a column may have no further smallest variance, or each of `FLOORS`.
 

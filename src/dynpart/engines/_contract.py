@@ -95,7 +95,13 @@ class Experts:
 
     def equally_sure(self) -> Experts:
         """The same experts with opinions of equal certainty."""
-        return replace(self, eta=self.family.equally_sure(self.eta))
+        family = self.family.heavy_tailed(None)  # these would bound squared errors
+        return replace(self, family=family, eta=self.family.equally_sure(self.eta))
+
+    def heavy_tailed(self, moments: ColumnMoments) -> Experts:
+        """The same experts with heavy tails in real columns that have their own scale."""
+        family = self.family.heavy_tailed(moments)
+        return self if family is self.family else replace(self, family=family)
 
     def judged(self) -> Experts:
         """The experts for choosing codes: the same, unless a single variance is used."""

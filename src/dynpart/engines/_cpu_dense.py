@@ -20,7 +20,7 @@ def tabulate(T, row, n, lo, hi, theta, log_partition, offsets, table):
     Parameters
     ----------
     T : ndarray of shape (n_statistics, n_rows, n_features)
-        NaN for missing values: there all experts have density one.
+        NaN for missing values: there all experts have density one. Further statistics are not read.
     row : int
         The first row.
     theta : ndarray of shape (n_statistics, n_features, n_lanes)
@@ -56,6 +56,21 @@ def tabulate(T, row, n, lo, hi, theta, log_partition, offsets, table):
 
 
 @part
+def raise_to_least(T, row, n, lo, hi, n_statistics, n_experts, offsets, table):
+    """Raise log-densities to the last statistic, if rows have one more than experts."""
+    if len(T) == n_statistics:
+        return
+    for variable in range(lo, hi):
+        d = _u(variable)
+        for number in range(n):
+            least = np.float32(T[_u(n_statistics), _u(row + number), d])
+            at = offsets[_u(number), d]
+            for k in range(n_experts):
+                value = table[_u(at + k)]
+                table[_u(at + k)] = value if value > least else least
+
+
+@part
 def find_largest(offsets, table, n_experts, top):
     """Largest log-density of each variable under any expert."""
     for d in range(offsets.size):
@@ -82,6 +97,7 @@ def pursue(
     for begin in range(lo, hi, block):
         n = block if begin + block < hi else hi - begin
         tabulate(T, begin, n, 0, n_features, theta, log_partition, all_offsets, table)
+        raise_to_least(T, begin, n, 0, n_features, len(theta), cost.size, all_offsets, table)
         for i in range(n):
             row = begin + i
             offsets = all_offsets[i]

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from dynpart.compiled import compiled, inlined, part
-from dynpart.engines._cpu_dense import tabulate
+from dynpart.engines._cpu_dense import raise_to_least, tabulate
 from dynpart.engines._cpu_inner import (
     add_rows,
     best_expert,
@@ -321,6 +321,7 @@ def begin_dense(
     for start in range(0, n_features, TILE):
         stop = start + TILE if start + TILE < n_features else n_features
         tabulate(T, begin, n, start, stop, theta, log_partition, offsets, table)
+        raise_to_least(T, begin, n, start, stop, len(theta), cost.size, offsets, table)
         for i in range(n):
             add_rows(gains, i, start, stop, offsets[i], table)
             mixture_shares(start, stop, offsets[i], table, log2_levels, shares)
