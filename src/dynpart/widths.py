@@ -28,7 +28,7 @@ from dynpart.arrays import (
     row_blocks,
     to_numpy,
 )
-from dynpart.composition import owners
+from dynpart.composition import compose_hard, owners
 from dynpart.encoding import Encoding
 from dynpart.engines import Experts
 from dynpart.learning import Fit, LeftOut, Task, leave_out
@@ -287,6 +287,7 @@ def widened(
     data = np.where(own_scale, population[1] - population[0] ** 2, 0.0)
     allowed = _allowed_floors(taken.to_numpy(), own_scale)
     floors = np.outer([0.0, *FLOORS], data)
+    tailed = here.family.heavy_tailed(task.moments.like(np.empty(0)))
     gained = np.zeros(floors.shape)
     for fold in leave_out(some.amount, len(taken), SAMPLE_OF_TABLE, FOLDS, rng):
         left_out = fold.taken(task.engine, taken)
@@ -294,7 +295,7 @@ def widened(
         told = np.clip(sums[0] - gone[0], 0.0, None), sums[1:] - gone[1:]
         eta = here.family.update(*told, population, epsilon)
         eta, _ = here.family.shrunk(eta, *told, *told, population, epsilon)
-        judges = replace(here, eta=eta)
+        judges = replace(here, family=tailed, eta=eta)
         found = pursue(task.engine, left_out, encoding.encoders(judges.like(experts.eta)), rule)
         chosen = to_numpy(found.active(shape[0]))
         gained += _worth_of_floors(left_out.to_numpy()[:], chosen, judges, floors)
@@ -368,18 +369,15 @@ def _worth_of_floors(rows: Rows, active: NDArray, experts: Experts, floors: Arra
 
     Both have shape (n_floors, n_features); 0 for columns without a scale of their own.
     """
-    owner, every = owners(experts.ranks, active), np.arange(floors.shape[1])
-    own_scale = experts.family.have_own_scales(len(every))
-    x, mean = experts.family.statistics(rows.values)[0], experts.eta[0][owner, every]
-    variance = np.where(own_scale, experts.eta[1][owner, every] - mean**2, 1.0)
-    seen = is_observed(x) & own_scale
-    weight = seen if rows.weight is None else rows.weight[:, None] * seen
-    squares = np.where(seen, x - mean, 0.0) ** 2
+    eta = compose_hard(experts.eta, owners(experts.ranks, active))
+    own_scale = experts.family.have_own_scales(floors.shape[1])
+    weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+    mean, square = eta[0], eta[1].copy()
     found = []
     for floor in floors:
-        v = np.maximum(variance, floor)
-        found.append(-0.5 * (weight * (squares / v + np.log(v))).sum(axis=0))
-    return np.array(found)
+        eta[1] = np.where(own_scale, np.maximum(square, mean**2 + floor), square)
+        found.append(weight @ experts.family.log_density(rows.values, eta))
+    return np.where(own_scale, found, 0.0)
 
 
 def _best(worth: Callable[[Widths], float]) -> Widths:
