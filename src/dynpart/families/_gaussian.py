@@ -326,11 +326,12 @@ class Gaussian(Family):
                 return family
             limits = {name: limit**0.5 for name, limit in limits.items()}
             return replace(family, tails=stored_column(arrays, "tails", n_features, **limits))
-        names = ("floor", "yardstick") if "yardstick" in numbers else ("floor",)
-        check_names(numbers, *names)
+        wide = "yardstick" in numbers
+        check_names(numbers, *(("floor", "yardstick") if wide else ("floor",)))
         check_names(arrays, "centre")
-        variances = [stored_number(numbers, name, **limits) for name in names]
-        return cls(stored_column(arrays, "centre", n_features), *variances)
+        floor = stored_number(numbers, "floor", **limits)
+        yardstick = stored_number(numbers, "yardstick", **limits) if wide else None
+        return cls(stored_column(arrays, "centre", n_features), floor, yardstick)
 
     @property
     def _floor(self) -> Any:
