@@ -5,8 +5,9 @@ active experts, and reconstructions are sharp. As a density, this variance is mu
 columns that hardly vary. So at the end variances are estimated for given means and codes.
 
 Columns with their own scale have experts of any width. If values repeat exactly, as ratings do,
-experts with one value are as narrow as allowed. Unseen rows may have other values, which such an
-expert makes extremely improbable, so smallest variances follow from left-out rows, too.
+experts with one value are as narrow as allowed. Unseen rows may have other values, or the same
+values in combinations that no code explains. So densities have heavy tails at the end, and smallest
+variances follow from left-out rows, too.
 """
 
 from __future__ import annotations
@@ -35,7 +36,6 @@ from dynpart.learning import Fit, LeftOut, Task, leave_out
 from dynpart.prior import CodePrior
 from dynpart.pursuits import pursue
 from dynpart.rows import Rows
-from dynpart.sparse import SparseRows
 
 Array = NDArray[np.float64]
 
@@ -51,8 +51,6 @@ FEWEST_OF_TABLE, SAMPLE_OF_TABLE = 8, 1000
 """The same two numbers for columns with their own scale, where rare values matter."""
 FLOORS = (1e-5, 1e-4, 1e-3, 0.01, 0.03, 0.1, 0.3, 1.0)
 """Candidate smallest variances of columns with own scales, relative to the data's variance."""
-FREQUENT, LEAST_OF_RARE = 5, 1e-4
-"""Rows with each value of a column for smaller variances than this, relative to the data's."""
 OTHERS = 4.0
 """Weight of an average column in the choice for a column."""
 WORTH_WIDENING = 2.0
@@ -254,8 +252,8 @@ def widened(
     Codes and prior are those of the new experts. This is about columns with their own scale.
     Left-out rows are subtracted from the sums and encoded with the remaining opinions. The smallest
     variance of a column is the one under which their values are likeliest, those of other columns
-    included with a smaller weight. It is the smallest that the values of a column allow unless
-    another one is clearly better.
+    included with a smaller weight. It is the one that the experts have unless another one is
+    clearly better. Left-out values have heavy tails, as those of unseen rows will have.
 
     Parameters
     ----------
@@ -285,7 +283,6 @@ def widened(
     here, active = experts.like(np.empty(0)), to_numpy(codes.active(shape[0]))[some.indices]
     sums, population = _owned_sums(taken.to_numpy(), active, here), to_numpy(task.population)
     data = np.where(own_scale, population[1] - population[0] ** 2, 0.0)
-    allowed = _allowed_floors(taken.to_numpy(), own_scale)
     floors = np.outer([0.0, *FLOORS], data)
     tailed = here.family.heavy_tailed(task.moments.like(np.empty(0)))
     gained = np.zeros(floors.shape)
@@ -301,8 +298,7 @@ def widened(
         gained += _worth_of_floors(left_out.to_numpy()[:], chosen, judges, floors)
     # Rare values are in few columns of these rows, and in other columns of other rows.
     gained = gained + OTHERS * gained[:, own_scale].mean(axis=1, keepdims=True)
-    gained = np.where(allowed, gained, -np.inf)
-    gained[allowed.argmax(axis=0), np.arange(shape[1])] += WORTH_WIDENING
+    gained[0] += WORTH_WIDENING
     best = floors[gained.argmax(axis=0), np.arange(shape[1])]
     least, eta = like(best, experts.eta), experts.eta
     xp = namespace(eta)
@@ -344,24 +340,6 @@ def with_tails(
     if found is not experts and not encoding.is_joint:
         codes, prior = encoding.counted(task.engine, rows, found)
     return found, codes, prior
-
-
-def _allowed_floors(rows: Rows | SparseRows, own_scale: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Whether a column may have no further smallest variance, or each of `FLOORS`.
-
-    The smallest ones are for columns in which every value is frequent. Elsewhere there are more
-    values than were seen.
-    """
-    allowed = np.ones((1 + len(FLOORS), len(own_scale)), dtype=bool)
-    weight = np.ones(len(rows)) if rows.weight is None else rows.weight
-    matrix = rows.matrix.tocsc() if isinstance(rows, SparseRows) else None
-    for d in np.flatnonzero(own_scale):
-        column = rows.values[:, d] if matrix is None else matrix[:, [d]].toarray()[:, 0]
-        seen = is_observed(column)
-        _, which = np.unique(column[seen], return_inverse=True)
-        if not (np.bincount(which, weight[seen]) >= FREQUENT).all():
-            allowed[np.array([0.0, *FLOORS]) < LEAST_OF_RARE, d] = False
-    return allowed
 
 
 def _worth_of_floors(rows: Rows, active: NDArray, experts: Experts, floors: Array) -> Array:
