@@ -94,12 +94,15 @@ class Experts:
         return Experts(family, eta, log2_expertise, self.log2_bound, self.amplitude, given)
 
     def equally_sure(self) -> Experts:
-        """The same experts with opinions of equal certainty."""
-        family = self.family.heavy_tailed(None)  # these would bound squared errors
+        """The same experts with opinions of equal certainty, and without heavy tails."""
+        family = self.family.heavy_tailed(None)
         return replace(self, family=family, eta=self.family.equally_sure(self.eta))
 
     def heavy_tailed(self, moments: ColumnMoments) -> Experts:
-        """The same experts with heavy tails in real columns that have their own scale."""
+        """The same experts with heavy tails in real columns that have their own scale.
+
+        `moments` are those of the data, whose spread the tails have.
+        """
         family = self.family.heavy_tailed(moments)
         return self if family is self.family else replace(self, family=family)
 
