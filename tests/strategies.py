@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import strategies as st
 
@@ -46,6 +48,15 @@ def make_family_of(rng, name, n_features):
     return Mixed(tuple(parts[i] for i in some), tuple(columns[i] for i in some))
 
 
+def with_tails(family):
+    """The same family with heavy tails in columns of their own scale."""
+    if isinstance(family, Mixed):
+        return replace(family, parts=tuple(map(with_tails, family.parts)))
+    if isinstance(family, Gaussian) and family.own_scale:
+        return replace(family, tails=np.sqrt(family.floor / 0.05))
+    return family
+
+
 def make_opinions(rng, family, shape):
     """Random mean parameters."""
     if isinstance(family, Bernoulli):
@@ -73,7 +84,10 @@ def make_values(rng, family, shape):
     if isinstance(family, Count):
         return rng.poisson(rng.gamma(0.7, 4.0, shape)).astype(float)
     if isinstance(family, Gaussian):
-        return family.centre + rng.normal(0, 1.5, shape) * np.sqrt(family.floor / 0.05)
+        distance = rng.normal(0, 1.5, shape)
+        if family.has_tails:  # some values are unlike what any expert says
+            distance *= np.where(rng.random(shape) < 0.2, 50.0, 1.0)
+        return family.centre + distance * np.sqrt(family.floor / 0.05)
     X = np.empty(shape)
     for part, own in zip(family.parts, family.columns, strict=True):
         X[:, own] = make_values(rng, part, (shape[0], len(own)))
@@ -150,6 +164,8 @@ def problems(draw, max_experts=8, max_features=12, max_rows=8):
         draw(st.integers(1, max_features)),
         ties=draw(st.booleans()),
     )
+    if draw(st.booleans()):
+        experts = replace(experts, family=with_tails(experts.family))
     return experts, make_rows(
         rng,
         experts,

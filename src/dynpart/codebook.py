@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from dynpart.arrays import copied, is_observed, row_blocks, stable_order, to_numpy
 from dynpart.composition import compose_hard, owners
 from dynpart.engines import Experts
+from dynpart.engines.reference import expert_log_densities
 from dynpart.enumeration import all_codes
 from dynpart.prior import CodePrior, distinct_codes
 from dynpart.rows import Rows
@@ -165,16 +166,13 @@ def guesses(
     """
     family, n_features = experts.family, rows.shape[1]
     n_codes = max(1, min(len(book), MOST_VALUES // n_features))
-    eta = compose_hard(experts.eta, owners(experts.ranks, book.codes[:n_codes]))
-    theta, log_partition = family.natural(eta)
+    owner = owners(experts.ranks, book.codes[:n_codes])
+    eta = compose_hard(experts.eta, owner)
+    natural = family.natural(eta)
     for block in row_blocks(len(rows), n_features + n_codes):
-        T = family.statistics(rows.values[block])
-        observed = is_observed(T[0])
-        T = np.where(observed, T, 0.0)
         its = compose_hard(experts.eta, owners(experts.ranks, own[block]))
-        explained = np.empty((len(observed), n_codes + 1))
-        explained[:, :-1] = np.einsum("snd,smd->nm", T, theta, optimize=True)
-        explained[:, :-1] -= observed @ log_partition.T
+        explained = np.empty((len(own[block]), n_codes + 1))
+        explained[:, :-1] = _explained(rows[block], experts, owner, natural)
         base: Any = family.log_base(rows.values[block])
         explained[:, -1] = (family.log_density(rows.values[block], its) - base).sum(axis=1)
         weight = explained
@@ -185,6 +183,30 @@ def guesses(
         np.exp(weight, out=weight)
         weight /= weight.sum(axis=1, keepdims=True)
         yield Guess(block, weight, eta, its)
+
+
+def _explained(
+    rows: Rows, experts: Experts, owner: NDArray[np.int32], natural: tuple[Array, Array]
+) -> Array:
+    """Log P(x | h) of rows under codes, without b(x), shape (n_rows, n_codes).
+
+    Parameters
+    ----------
+    rows : Rows
+    experts : Experts
+    owner : ndarray of shape (n_codes, n_features)
+        Owners of the variables under each code.
+    natural : tuple of ndarray
+        Natural parameters of their opinions, shape (n_statistics, n_codes, n_features), and the
+        log-partition.
+    """
+    if experts.family.has_tails:
+        density, every = expert_log_densities(rows, experts), np.arange(owner.shape[1])
+        return np.stack([density[:, its, every].sum(axis=1) for its in owner], axis=1)
+    T, (theta, log_partition) = experts.family.statistics(rows.values), natural
+    observed = is_observed(T[0])
+    T = np.where(observed, T, 0.0)
+    return np.einsum("snd,smd->nm", T, theta, optimize=True) - observed @ log_partition.T
 
 
 def completed(rows: Rows, own: NDArray[np.bool_], experts: Experts, book: CodeBook) -> Rows:

@@ -49,6 +49,8 @@ class Cell:
         Probability of the row's level under the expert; None for numbers and gaps.
     bits : float
         Gain of the expert over the usual rate; negative if it is worse.
+    known : bool, default=True
+        Whether any expert of the model makes such a number more probable than its tails do.
     """
 
     variable: str
@@ -57,6 +59,7 @@ class Cell:
     expected: bool
     chance: float | None
     bits: float
+    known: bool = True
 
 
 @dataclass(frozen=True)
@@ -225,7 +228,8 @@ class Explanation:
             for cell in self.unexplained:
                 chance = "" if cell.chance is None else f" (chance {percent(cell.chance)})"
                 name = f"{cell.variable:<{width}}"
-                yield f"   - {name}  is {cell.value}{chance}; expected {cell.says}"
+                unlike = "" if cell.known else ", which no expert explains"
+                yield f"   - {name}  is {cell.value}{chance}{unlike}; expected {cell.says}"
             if self.n_unexplained > len(self.unexplained):
                 yield f"   ... and {self.n_unexplained - len(self.unexplained)} more"
 
@@ -410,6 +414,9 @@ class _View:
         self.observed = ~np.isnan(self.x)
         self.own = experts.owned_log_density(rows.values, np.array([self.owner]))[0]
         self.usual = family.log_density(rows.values, usual)[0]
+        everyone = family.log_density(rows.values, experts.eta) - family.log_base(rows.values)
+        least = family.least_log_density(rows.values)
+        self.known = ~np.isfinite(least[0]) | (everyone > least).any(axis=0)
         self.mean, self.spread = family.mean(eta)[0], np.sqrt(family.variance(eta))[0]
 
     @property
@@ -443,6 +450,7 @@ class _View:
             self.is_expected(d) if seen else True,
             chance,
             float(self.own[d] - self.usual[d]) / NATS,
+            bool(self.known[d]),
         )
 
     def place_of(self, weight: NDArray[Any]) -> str:

@@ -49,7 +49,7 @@ from dynpart.selection import Selection, select_size
 from dynpart.storage import open_journal
 from dynpart.streaming import Stream
 from dynpart.validation import check_limits, random_generator
-from dynpart.widths import separated, widened, with_widths
+from dynpart.widths import separated, widened, with_tails, with_widths
 
 PLANS: dict[str, type] = {"annealed": Annealed, "paper": Paper}
 
@@ -313,6 +313,8 @@ class LearningModel(CountedModel):
         elif self.autoregressive is not None:
             experts, prior = self._conditioned(task, fit.experts, prior, encoding, seed)
             codes, prior = encoding.counted(task.engine, fit.rows, experts, prior=prior)
+        if self.autoregressive is None and shrunk:
+            experts, codes, prior = with_tails(task, encoding, fit.rows, experts, codes, prior)
         summary = codes.summary(n_experts).to_numpy()
         self._keep(X, experts, fit.history, activation_probabilities(summary), prior)
         self._given_names = None

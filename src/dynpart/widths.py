@@ -5,8 +5,9 @@ active experts, and reconstructions are sharp. As a density, this variance is mu
 columns that hardly vary. So at the end variances are estimated for given means and codes.
 
 Columns with their own scale have experts of any width. If values repeat exactly, as ratings do,
-experts with one value are as narrow as allowed. Unseen rows may have other values, which such an
-expert makes extremely improbable, so smallest variances follow from left-out rows, too.
+experts with one value are as narrow as allowed. Unseen rows may have other values, or the same
+values in combinations that no code explains. So densities have heavy tails at the end, and smallest
+variances follow from left-out rows, too.
 """
 
 from __future__ import annotations
@@ -28,14 +29,13 @@ from dynpart.arrays import (
     row_blocks,
     to_numpy,
 )
-from dynpart.composition import owners
+from dynpart.composition import compose_hard, owners
 from dynpart.encoding import Encoding
 from dynpart.engines import Experts
 from dynpart.learning import Fit, LeftOut, Task, leave_out
 from dynpart.prior import CodePrior
 from dynpart.pursuits import pursue
 from dynpart.rows import Rows
-from dynpart.sparse import SparseRows
 
 Array = NDArray[np.float64]
 
@@ -51,8 +51,6 @@ FEWEST_OF_TABLE, SAMPLE_OF_TABLE = 8, 1000
 """The same two numbers for columns with their own scale, where rare values matter."""
 FLOORS = (1e-5, 1e-4, 1e-3, 0.01, 0.03, 0.1, 0.3, 1.0)
 """Candidate smallest variances of columns with own scales, relative to the data's variance."""
-FREQUENT, LEAST_OF_RARE = 5, 1e-4
-"""Rows with each value of a column for smaller variances than this, relative to the data's."""
 OTHERS = 4.0
 """Weight of an average column in the choice for a column."""
 WORTH_WIDENING = 2.0
@@ -254,8 +252,8 @@ def widened(
     Codes and prior are those of the new experts. This is about columns with their own scale.
     Left-out rows are subtracted from the sums and encoded with the remaining opinions. The smallest
     variance of a column is the one under which their values are likeliest, those of other columns
-    included with a smaller weight. It is the smallest that the values of a column allow unless
-    another one is clearly better.
+    included with a smaller weight. It is the one that the experts have unless another one is
+    clearly better. Left-out values have heavy tails, as those of unseen rows will have.
 
     Parameters
     ----------
@@ -285,8 +283,8 @@ def widened(
     here, active = experts.like(np.empty(0)), to_numpy(codes.active(shape[0]))[some.indices]
     sums, population = _owned_sums(taken.to_numpy(), active, here), to_numpy(task.population)
     data = np.where(own_scale, population[1] - population[0] ** 2, 0.0)
-    allowed = _allowed_floors(taken.to_numpy(), own_scale)
     floors = np.outer([0.0, *FLOORS], data)
+    tailed = here.family.heavy_tailed(task.moments.like(np.empty(0)))
     gained = np.zeros(floors.shape)
     for fold in leave_out(some.amount, len(taken), SAMPLE_OF_TABLE, FOLDS, rng):
         left_out = fold.taken(task.engine, taken)
@@ -294,14 +292,13 @@ def widened(
         told = np.clip(sums[0] - gone[0], 0.0, None), sums[1:] - gone[1:]
         eta = here.family.update(*told, population, epsilon)
         eta, _ = here.family.shrunk(eta, *told, *told, population, epsilon)
-        judges = replace(here, eta=eta)
+        judges = replace(here, family=tailed, eta=eta)
         found = pursue(task.engine, left_out, encoding.encoders(judges.like(experts.eta)), rule)
         chosen = to_numpy(found.active(shape[0]))
         gained += _worth_of_floors(left_out.to_numpy()[:], chosen, judges, floors)
     # Rare values are in few columns of these rows, and in other columns of other rows.
     gained = gained + OTHERS * gained[:, own_scale].mean(axis=1, keepdims=True)
-    gained = np.where(allowed, gained, -np.inf)
-    gained[allowed.argmax(axis=0), np.arange(shape[1])] += WORTH_WIDENING
+    gained[0] += WORTH_WIDENING
     best = floors[gained.argmax(axis=0), np.arange(shape[1])]
     least, eta = like(best, experts.eta), experts.eta
     xp = namespace(eta)
@@ -314,22 +311,35 @@ def widened(
     return replace(fit, experts=experts), codes, prior
 
 
-def _allowed_floors(rows: Rows | SparseRows, own_scale: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Whether a column may have no further smallest variance, or each of `FLOORS`.
+def with_tails(
+    task: Task, encoding: Encoding, rows: Any, experts: Experts, codes: Any, prior: CodePrior
+) -> tuple[Experts, Any, CodePrior]:
+    """The experts with heavy tails in columns with their own scale, after all other steps.
 
-    The smallest ones are for columns in which every value is frequent. Elsewhere there are more
-    values than were seen.
+    Codes and prior change only if their likelihoods are used later.
+
+    Parameters
+    ----------
+    task : Task
+    encoding : Encoding
+        How rows are encoded, under `prior`.
+    rows : object
+        Rows held by the engine.
+    experts : Experts
+    codes : Codes
+        Of these rows.
+    prior : CodePrior
+
+    Returns
+    -------
+    experts : Experts
+    codes : Codes
+    prior : CodePrior
     """
-    allowed = np.ones((1 + len(FLOORS), len(own_scale)), dtype=bool)
-    weight = np.ones(len(rows)) if rows.weight is None else rows.weight
-    matrix = rows.matrix.tocsc() if isinstance(rows, SparseRows) else None
-    for d in np.flatnonzero(own_scale):
-        column = rows.values[:, d] if matrix is None else matrix[:, [d]].toarray()[:, 0]
-        seen = is_observed(column)
-        _, which = np.unique(column[seen], return_inverse=True)
-        if not (np.bincount(which, weight[seen]) >= FREQUENT).all():
-            allowed[np.array([0.0, *FLOORS]) < LEAST_OF_RARE, d] = False
-    return allowed
+    found = experts.heavy_tailed(task.moments)
+    if found is not experts and not encoding.is_joint:
+        codes, prior = encoding.counted(task.engine, rows, found)
+    return found, codes, prior
 
 
 def _worth_of_floors(rows: Rows, active: NDArray, experts: Experts, floors: Array) -> Array:
@@ -337,18 +347,15 @@ def _worth_of_floors(rows: Rows, active: NDArray, experts: Experts, floors: Arra
 
     Both have shape (n_floors, n_features); 0 for columns without a scale of their own.
     """
-    owner, every = owners(experts.ranks, active), np.arange(floors.shape[1])
-    own_scale = experts.family.have_own_scales(len(every))
-    x, mean = experts.family.statistics(rows.values)[0], experts.eta[0][owner, every]
-    variance = np.where(own_scale, experts.eta[1][owner, every] - mean**2, 1.0)
-    seen = is_observed(x) & own_scale
-    weight = seen if rows.weight is None else rows.weight[:, None] * seen
-    squares = np.where(seen, x - mean, 0.0) ** 2
+    eta = compose_hard(experts.eta, owners(experts.ranks, active))
+    own_scale = experts.family.have_own_scales(floors.shape[1])
+    weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+    mean, square = eta[0], eta[1].copy()
     found = []
     for floor in floors:
-        v = np.maximum(variance, floor)
-        found.append(-0.5 * (weight * (squares / v + np.log(v))).sum(axis=0))
-    return np.array(found)
+        eta[1] = np.where(own_scale, np.maximum(square, mean**2 + floor), square)
+        found.append(weight @ experts.family.log_density(rows.values, eta))
+    return np.where(own_scale, found, 0.0)
 
 
 def _best(worth: Callable[[Widths], float]) -> Widths:

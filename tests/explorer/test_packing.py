@@ -4,6 +4,7 @@ import json
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -40,6 +41,16 @@ def test_the_page_holds_only_its_own_scripts(pairs):
 def test_the_same_input_gives_the_same_page(pairs):
     model, X = pairs
     assert report_html(model, X) == report_html(model, X)
+
+
+def test_the_page_knows_the_tails_of_numbers():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(50, 3, 60), "b": rng.integers(0, 2, 60)})
+    model = DynamicPartitionModel(2, max_iter=3, random_state=0).fit(frame)
+    data = json.loads(report_html(model, frame).split('id="data">')[1].split("</script>")[0])
+    assert data["tails"][1] is None
+    mean = frame.to_numpy().mean(axis=0)[None]
+    assert data["tails"][0] == pytest.approx(model.family_.least_log_density(mean)[0, 0])
 
 
 def test_few_samples_are_drawn_from_all_rows(pairs):

@@ -94,8 +94,17 @@ class Experts:
         return Experts(family, eta, log2_expertise, self.log2_bound, self.amplitude, given)
 
     def equally_sure(self) -> Experts:
-        """The same experts with opinions of equal certainty."""
-        return replace(self, eta=self.family.equally_sure(self.eta))
+        """The same experts with opinions of equal certainty, and without heavy tails."""
+        family = self.family.heavy_tailed(None)
+        return replace(self, family=family, eta=self.family.equally_sure(self.eta))
+
+    def heavy_tailed(self, moments: ColumnMoments) -> Experts:
+        """The same experts with heavy tails in real columns that have their own scale.
+
+        `moments` are those of the data, whose spread the tails have.
+        """
+        family = self.family.heavy_tailed(moments)
+        return self if family is self.family else replace(self, family=family)
 
     def judged(self) -> Experts:
         """The experts for choosing codes: the same, unless a single variance is used."""

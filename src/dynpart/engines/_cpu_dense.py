@@ -14,28 +14,31 @@ _u = np.uintp  # see _cpu_pursuit
 
 
 @part
-def tabulate(T, row, n, lo, hi, theta, log_partition, relative, offsets, table, common):
+def tabulate(T, row, n, lo, hi, theta, log_partition, n_experts, relative, offsets, table, common):
     """Log-densities of variables lo to hi of n rows, under all experts, float64 rounded to float32.
 
     Parameters
     ----------
     T : ndarray of shape (n_statistics, n_rows, n_features)
-        NaN for missing values: there all experts have density one.
+        NaN for missing values: there all experts have density one. If there is one more statistic
+        than experts have parameters, it is the least log-density of the value under any expert.
     row : int
         The first row.
     theta : ndarray of shape (n_statistics, n_features, n_lanes)
     log_partition : ndarray of shape (n_features, n_lanes)
+    n_experts : int
+        Number of experts, without the padding.
     relative : bool
         Whether to subtract the largest log-density of a variable before rounding. Without b(x),
         those of large counts have more digits than float32 holds, and differ by few nats between
-        experts. Normal densities do not have this difference, and are tabulated faster without.
+        experts. Normal densities without a bound are tabulated faster, and nothing is subtracted.
     offsets : ndarray of shape (block, n_features)
         Where in the flat `table` the experts' values for a row's variable begin.
     common : ndarray of shape (block,)
         What was subtracted is added to it, for each row.
     """
     n_statistics, _, n_lanes = theta.shape
-    scratch = np.empty(n_lanes)
+    scratch, has_least = np.empty(n_lanes), len(T) > n_statistics
     # Rows are the inner loop: a few rows share one read of the experts.
     for variable in range(lo, hi):
         d = _u(variable)
@@ -45,7 +48,7 @@ def tabulate(T, row, n, lo, hi, theta, log_partition, relative, offsets, table, 
                 for k in range(n_lanes):
                     table[_u(at + k)] = 0.0
                 continue
-            if n_statistics == 2 and not relative:
+            if n_statistics == 2 and not relative and not has_least:
                 x, y = T[0, i, d], T[1, i, d]
                 for k in range(n_lanes):
                     value = x * theta[0, d, k] + y * theta[1, d, k] - log_partition[d, k]
@@ -57,7 +60,11 @@ def tabulate(T, row, n, lo, hi, theta, log_partition, relative, offsets, table, 
                 x = T[_u(s), i, d]
                 for k in range(n_lanes):
                     scratch[k] += x * theta[_u(s), d, k]
-            most = largest_of(scratch) if relative else 0.0
+            if has_least:
+                least = T[_u(n_statistics), i, d]
+                for k in range(n_experts):
+                    scratch[k] = scratch[k] if scratch[k] > least else least
+            most = largest_of(scratch)
             for k in range(n_lanes):
                 table[_u(at + k)] = scratch[k] - most
             common[number] += most
@@ -91,8 +98,9 @@ def pursue(
         n = block if begin + block < hi else hi - begin
         common[:] = 0.0
         tabulate(
-            T, begin, n, 0, n_features, theta, log_partition, relative, all_offsets, table, common
-        )
+            T, begin, n, 0, n_features, theta, log_partition, cost.size, relative, all_offsets,
+            table, common,
+        )  # fmt: skip
         for i in range(n):
             row = begin + i
             offsets = all_offsets[i]

@@ -322,7 +322,10 @@ def begin_dense(
     common[:] = 0.0
     for start in range(0, n_features, TILE):
         stop = start + TILE if start + TILE < n_features else n_features
-        tabulate(T, begin, n, start, stop, theta, log_partition, relative, offsets, table, common)
+        tabulate(
+            T, begin, n, start, stop, theta, log_partition, cost.size, relative, offsets, table,
+            common,
+        )  # fmt: skip
         for i in range(n):
             add_rows(gains, i, start, stop, offsets[i], table)
             mixture_shares(start, stop, offsets[i], table, log2_levels, shares)

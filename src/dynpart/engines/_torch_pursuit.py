@@ -339,4 +339,7 @@ def log_densities(x: Tensor, experts: Experts) -> Tensor:
     density = torch.as_tensor(-log_partition)
     for statistic, parameter in zip(T, theta, strict=True):
         density = density + statistic[:, None] * parameter
-    return torch.where(is_observed(T[0])[:, None], density, 0.0)
+    density = torch.where(is_observed(T[0])[:, None], density, 0.0)
+    if experts.family.has_tails:
+        density = torch.maximum(density, experts.family.least_log_density(rows)[:, None])
+    return density

@@ -136,6 +136,9 @@ class CpuEngine(NumpyEngine):
 
         def of_chunk(chunk: slice) -> Codes:
             x, n_rows = _prepared(rows[chunk], experts, self._threads), chunk.stop - chunk.start
+            if experts.family.has_tails:  # one more statistic, for the pursuit only
+                least = experts.family.least_log_density(rows[chunk].values)
+                x = np.concatenate([x, least[None]])
             order = np.full((n_rows, rule.max_active), -1, dtype=dtype)
             log_likelihood = np.empty(n_rows)
             run(self._threads, x, order, log_likelihood)

@@ -159,7 +159,10 @@ def expert_log_densities(rows: Rows, experts: Experts) -> Array:
     density = -log_partition[None] + T[0][:, None] * theta[0]
     for s in range(1, len(T)):
         density += T[s][:, None] * theta[s]
-    return np.where(is_observed(T[0])[:, None], density, 0.0)
+    density = np.where(is_observed(T[0])[:, None], density, 0.0)
+    if experts.family.has_tails:
+        density = np.maximum(density, experts.family.least_log_density(rows.values)[:, None])
+    return density
 
 
 def pursue_block(

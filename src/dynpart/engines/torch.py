@@ -268,7 +268,7 @@ class TorchEngine:
     def _use_kernels(self, experts: Experts, rows: Rows | None = None) -> bool:
         """Whether kernels support such experts, and missing values if the rows have any."""
         family = experts.family
-        known = family.is_binary or family.is_normal
+        known = family.is_binary or (family.is_normal and not family.has_tails)
         if not self.kernels or not known or experts.amplitude is not None:
             return False
         if experts.autoregression is not None:

@@ -101,9 +101,11 @@ def _distributions(model: LearningModel, opinions: Opinions) -> dict[str, Any]:
     counts = np.array(family.levels_of_columns(eta.shape[2]))
     dispersions = _dispersions(model)
     numbers = [d for d, n in enumerate(counts) if n == 0 and dispersions[d] is None]
+    least = family.least_log_density(family.mean(model._usual_eta())[:1])[0]
     content: dict[str, Any] = {
         "kinds": list(model.schema_.kinds),
         "normal": bool(numbers) and family.of_columns(np.array(numbers)).is_normal,
+        "tails": [float(nats) if np.isfinite(nats) else None for nats in least],
         "dispersions": dispersions if any(one is not None for one in dispersions) else None,
         "levelCounts": [int(count) for count in counts],
         "levelNames": [_level_names(model, d, int(n)) for d, n in enumerate(counts)],

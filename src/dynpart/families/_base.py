@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
@@ -66,6 +67,9 @@ class Family(ABC):
         Whether :meth:`population` needs counts of levels in addition to means and variances.
     clip : float
         Least probability of a level; 0 if there is no bound.
+    has_tails : bool
+        Whether pursuits and scores raise log P(x) to :meth:`least_log_density`. Families have no
+        tails while a model learns, so sums do not know them.
     """
 
     name: ClassVar[str]
@@ -79,6 +83,7 @@ class Family(ABC):
     allows_newton: ClassVar[bool] = False
     counts_levels: bool = False
     clip: float = 0.0
+    has_tails: bool = False
 
     @classmethod
     @abstractmethod
@@ -153,6 +158,14 @@ class Family(ABC):
     def log_base(self, values: NDArray) -> Any:
         """b(x) per value, zero for missing values; 0.0 in families without b."""
         return 0.0
+
+    def least_log_density(self, values: NDArray) -> Any:
+        """Lower bound of log P(x) under every opinion, without b(x), shape (n_rows, n_features).
+
+        Minus infinity for missing values, and where there is no bound.
+        """
+        numbers = self.decode(values)
+        return namespace(numbers).full_like(numbers, -math.inf)
 
     @abstractmethod
     def natural(self, eta: Array) -> tuple[Array, Array]:
@@ -358,6 +371,13 @@ class Family(ABC):
         """The same family without its settings for reconstruction."""
         return self
 
+    def heavy_tailed(self, moments: ColumnMoments | None) -> Family:
+        """The same family with heavy tails in real columns of their own scale; None removes them.
+
+        `moments` are those of the data, whose spread the tails have.
+        """
+        return self
+
     def have_own_scales(self, n_features: int) -> NDArray[np.bool_]:
         """Which of `n_features` columns are real and have a scale of their own."""
         return np.zeros(n_features, dtype=bool)
@@ -422,7 +442,10 @@ class Family(ABC):
         theta, log_partition = self.natural(eta)
         xp = namespace(theta)
         density = xp.einsum("s...,s...->...", T, theta) - log_partition
-        return xp.where(is_observed(T[0]), density, 0.0) + self.log_base(values)
+        density = xp.where(is_observed(T[0]), density, 0.0)
+        if self.has_tails:
+            density = xp.maximum(density, self.least_log_density(values))
+        return density + self.log_base(values)
 
     def population_log_density(self, eta: Array, population: Array) -> Array:
         """Expected log P(x) under each expert when x comes from the population.

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from dynpart.arrays import (
     as_float64,
     first_true,
+    is_observed,
     like,
     log_gamma,
     namespace,
@@ -41,6 +42,9 @@ The first reconstructs best, the second lets experts fit densities: it is that o
 Gaussian mixtures for standardised columns. Columns with few different values have narrow experts.
 """
 
+TAIL = 1e-4
+"""Share of values that may be anywhere in a column, whatever an expert says."""
+
 LEAST_VARIANCE, MOST_VARIANCE = 1e-300, 1e300
 """Range of the smallest variance in a file."""
 
@@ -62,6 +66,10 @@ class Gaussian(Family):
     yardstick : float, default=None
         Variance for choosing codes, if `floor` is a smaller bound for scores; also sets `unit`.
         None uses `floor` for both.
+    tails : ndarray of shape (n_features,), default=None
+        Scale of the heavy tails of each column, which then has its own `floor`, too. The density is
+        (1 - TAIL) times the normal one, but at least TAIL times that of a Cauchy distribution
+        around `centre`, so it integrates to at most 1. None means that opinions are normal.
 
     Examples
     --------
@@ -75,6 +83,7 @@ class Gaussian(Family):
     centre: Array
     floor: float | Array
     yardstick: float | None = None
+    tails: Array | None = None
     name: ClassVar[str] = "gaussian"
     kind: ClassVar[str] = "real"
     n_statistics: ClassVar[int] = 2  # type: ignore[misc]
@@ -111,7 +120,8 @@ class Gaussian(Family):
 
     def of_columns(self, columns: Any) -> Gaussian:
         floor = self.floor if isinstance(self.floor, float) else self.floor[columns]
-        return replace(self, centre=self.centre[columns], floor=floor)
+        tails = None if self.tails is None else self.tails[columns]
+        return replace(self, centre=self.centre[columns], floor=floor, tails=tails)
 
     def statistics_of(self, X: Array) -> Array:
         x = (X - self.centre) / self.unit
@@ -122,7 +132,31 @@ class Gaussian(Family):
         xp = namespace(eta)
         theta = xp.stack([m / v, -0.5 / v])
         log_unit = math.log(self.unit) if isinstance(self.unit, float) else xp.log(self.unit)
+        if self.has_tails:
+            log_unit = log_unit - math.log1p(-TAIL)
         return theta, 0.5 * (m * m / v + xp.log(v) + LOG_2PI) + log_unit
+
+    @property
+    def has_tails(self) -> bool:  # type: ignore[override]
+        """Whether densities have heavy tails."""
+        return self.tails is not None
+
+    def least_log_density(self, values: NDArray) -> Any:
+        if self.tails is None:
+            return super().least_log_density(values)
+        x = self.decode(values)
+        z, xp = (x - self.centre) / self.tails, namespace(x)
+        least = math.log(TAIL / math.pi) - xp.log(self.tails) - xp.log1p(z * z)
+        return xp.where(is_observed(x), least, -math.inf)
+
+    def heavy_tailed(self, moments: ColumnMoments | None) -> Gaussian:
+        if moments is None:
+            return replace(self, tails=None) if self.has_tails else self
+        if not self.own_scale:
+            return self
+        variance, xp = moments.variance, namespace(moments.variance)
+        scale = xp.sqrt(xp.clip(variance, LEAST_VARIANCE, MOST_VARIANCE))
+        return replace(self, tails=xp.where(variance > 0, scale, self.floor**0.5))
 
     def pull(self, T: Array, eta: Array) -> Array:
         # F(eta)(T - eta) with d/dm at fixed second moment: the mean also moves the variance.
@@ -215,7 +249,9 @@ class Gaussian(Family):
         return replace(self, floor=share * yardstick, yardstick=yardstick)
 
     def for_learning(self) -> Gaussian:
-        if self.own_scale or self.yardstick is None:
+        if self.own_scale:
+            return self.heavy_tailed(None)
+        if self.yardstick is None:
             return self
         return replace(self, floor=self.yardstick, yardstick=None)
 
@@ -261,11 +297,15 @@ class Gaussian(Family):
 
     def like(self, reference: Any) -> Gaussian:
         floor = self.floor if isinstance(self.floor, float) else like(self.floor, reference)
-        return replace(self, centre=like(self.centre, reference), floor=floor)
+        tails = None if self.tails is None else like(self.tails, reference)
+        return replace(self, centre=like(self.centre, reference), floor=floor, tails=tails)
 
     def stored(self) -> tuple[dict[str, float], dict[str, Any]]:
         if not isinstance(self.floor, float):
-            return {}, {"centre": to_numpy(self.centre), "floor": to_numpy(self.floor)}
+            arrays = {"centre": self.centre, "floor": self.floor}
+            if self.tails is not None:
+                arrays["tails"] = self.tails
+            return {}, {name: to_numpy(array) for name, array in arrays.items()}
         numbers = {"floor": self.floor}
         if self.yardstick is not None:
             numbers["yardstick"] = self.yardstick
@@ -278,14 +318,20 @@ class Gaussian(Family):
         limits = {"least": LEAST_VARIANCE, "most": MOST_VARIANCE}
         if "floor" in arrays:
             check_names(numbers)
-            check_names(arrays, "centre", "floor")
+            own = ("centre", "floor", "tails") if "tails" in arrays else ("centre", "floor")
+            check_names(arrays, *own)
             centre = stored_column(arrays, "centre", n_features)
-            return cls(centre, stored_column(arrays, "floor", n_features, **limits))
-        names = ("floor", "yardstick") if "yardstick" in numbers else ("floor",)
-        check_names(numbers, *names)
+            family = cls(centre, stored_column(arrays, "floor", n_features, **limits))
+            if "tails" not in arrays:
+                return family
+            limits = {name: limit**0.5 for name, limit in limits.items()}
+            return replace(family, tails=stored_column(arrays, "tails", n_features, **limits))
+        wide = "yardstick" in numbers
+        check_names(numbers, *(("floor", "yardstick") if wide else ("floor",)))
         check_names(arrays, "centre")
-        variances = [stored_number(numbers, name, **limits) for name in names]
-        return cls(stored_column(arrays, "centre", n_features), *variances)
+        floor = stored_number(numbers, "floor", **limits)
+        yardstick = stored_number(numbers, "yardstick", **limits) if wide else None
+        return cls(stored_column(arrays, "centre", n_features), floor, yardstick)
 
     @property
     def _floor(self) -> Any:

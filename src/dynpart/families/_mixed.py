@@ -69,6 +69,11 @@ class Mixed(Family):
         """Whether a part needs counts of levels."""
         return any(part.counts_levels for part in self.parts)
 
+    @cached_property
+    def has_tails(self) -> bool:  # type: ignore[override]
+        """Whether a part has heavy tails."""
+        return any(part.has_tails for part in self.parts)
+
     def _each(self) -> Any:
         return zip(self.parts, self.columns, strict=True)
 
@@ -144,6 +149,10 @@ class Mixed(Family):
         return self._joined(
             [part.log_base(x[:, own]) + nothing[:, own] for part, own in self._each()]
         )
+
+    def least_log_density(self, values: NDArray) -> Any:
+        x = self.decode(values)
+        return self._joined([part.least_log_density(x[:, own]) for part, own in self._each()])
 
     def natural(self, eta: Array) -> tuple[Array, Array]:
         found = self._of_eta("natural", eta)
@@ -249,10 +258,25 @@ class Mixed(Family):
     def equally_sure(self, eta: Array) -> Array:
         return self._padded(self._of_eta("equally_sure", eta))
 
+    def for_learning(self) -> Mixed:
+        return self._with_parts([part.for_learning() for part in self.parts])
+
     def as_density(self, moments: ColumnMoments) -> Mixed:
-        parts = tuple(part.as_density(moments.of_columns(own)) for part, own in self._each())
+        return self._with_parts(
+            [part.as_density(moments.of_columns(own)) for part, own in self._each()]
+        )
+
+    def heavy_tailed(self, moments: ColumnMoments | None) -> Mixed:
+        return self._with_parts(
+            [
+                part.heavy_tailed(None if moments is None else moments.of_columns(own))
+                for part, own in self._each()
+            ]
+        )
+
+    def _with_parts(self, parts: list[Family]) -> Mixed:
         same = all(part is own for part, own in zip(parts, self.parts, strict=True))
-        return self if same else replace(self, parts=parts)
+        return self if same else replace(self, parts=tuple(parts))
 
     def have_own_scales(self, n_features: int) -> NDArray[np.bool_]:
         own_scales = np.zeros(n_features, dtype=bool)

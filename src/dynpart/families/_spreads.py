@@ -24,7 +24,7 @@ REPEATED = 1e-3
 FEW = 60.0
 """Number of rows from which on equal values are no coincidence."""
 ROUNDING = 1e-12
-"""Share of the rows below which a number of rows is a rounding error."""
+"""Share of the rows, or of the data's variance, below which a number is a rounding error."""
 FEWEST = 1.0
 """Minimum degrees of freedom with which variances are known, and rows behind means."""
 
@@ -77,7 +77,8 @@ def shrunk_normals(
     seen = square * weight / xp.clip(free, FEWEST, None)
     all_free = free.sum(axis=0)
     common = (free * seen).sum(axis=0) / xp.clip(all_free, TINY, None)
-    common = xp.where(common > 0, common, total)
+    # Where values repeat exactly, rounding must not decide whether there is any variance.
+    common = xp.where(all_free > 0, xp.maximum(common, ROUNDING * total), total)
     common = xp.where(common > 0, common, 1.0)
     usual, worth = _usual_variance(free, seen, common)
     known = free + worth

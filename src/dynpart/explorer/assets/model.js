@@ -127,13 +127,20 @@ function isExpected(k, d, x) {
   return Math.abs(x - opinionMeans[k * D + d]) <= 2 * opinionSpreads[k * D + d];
 }
 
+// Heavy tails of a number, whatever an expert says: Cauchy's distribution around all rows.
+function leastLogDensity(d, x) {
+  if (!raw.tails || raw.tails[d] === null) return -Infinity;
+  const z = (x - opinionMeans[K * D + d]) / Math.max(opinionSpreads[K * D + d], 1e-12);
+  return raw.tails[d] - Math.log1p(z * z);
+}
+
 function logDensity(k, d, x) {
   if (levelCounts) {
     if (hasLevels(d)) return Math.log(Math.max(chanceOf(k, d, x), 1e-12));
     if (isCount(d)) return countLogDensity(x, Math.max(opinionMeans[k * D + d], 1e-12), raw.dispersions[d]);
     const spread = Math.max(opinionSpreads[k * D + d], 1e-12);
     const z = (x - opinionMeans[k * D + d]) / spread;
-    return -0.5 * z * z - Math.log(spread) - 0.5 * Math.log(2 * Math.PI);
+    return Math.max(-0.5 * z * z - Math.log(spread) - 0.5 * Math.log(2 * Math.PI), leastLogDensity(d, x));
   }
   const m = means[k * D + d];
   if (isBinary) return Math.log(Math.min(Math.max(x > 0.5 ? m : 1 - m, 1e-6), 1));
