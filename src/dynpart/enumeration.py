@@ -20,7 +20,6 @@ from dynpart.engines import Experts
 from dynpart.engines.reference import expert_log_densities
 from dynpart.prior import CodePrior
 from dynpart.rows import Rows
-from dynpart.threads import Threads, one_blas_thread
 
 Array = NDArray[np.float64]
 
@@ -112,6 +111,8 @@ class EveryCode:
 
     def by_blocks(self, task: Callable[[slice], None], n_rows: int) -> None:
         """Call a task that uses the methods below with slices of the rows, on several threads."""
+        from dynpart.threads import Threads, one_blas_thread  # needs Numba, which `info` does not
+
         blocks = list(row_blocks(n_rows, self.row_size))
         with one_blas_thread():
             Threads().map(task, blocks, n_rows * self.owned.size)
