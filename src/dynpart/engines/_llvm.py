@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from llvmlite import ir
+from llvmlite.binding import get_host_cpu_features
 from numba.core import cgutils, types
 
 from dynpart.engines._cpu_loops import LANES, LOWEST, POWER_OF_TWO
@@ -21,6 +22,7 @@ I32 = ir.IntType(32)
 I64 = ir.IntType(64)
 VECTOR = ir.VectorType(F32, LANES)
 DOUBLES = ir.VectorType(ir.DoubleType(), LANES)
+HAS_AVX512 = bool(get_host_cpu_features().get("avx512f"))
 
 
 def data_of(context: Any, builder: Any, kind: types.Array, value: Any) -> Any:
