@@ -48,18 +48,22 @@ def tabulate(T, row, n, lo, hi, theta, log_partition, n_experts, relative, offse
                 for k in range(n_lanes):
                     table[_u(at + k)] = 0.0
                 continue
-            if n_statistics == 2 and not relative and not has_least:
+            if n_statistics == 2:
                 x, y = T[0, i, d], T[1, i, d]
+                if not relative and not has_least:
+                    for k in range(n_lanes):
+                        value = x * theta[0, d, k] + y * theta[1, d, k] - log_partition[d, k]
+                        table[_u(at + k)] = value
+                    continue
                 for k in range(n_lanes):
-                    value = x * theta[0, d, k] + y * theta[1, d, k] - log_partition[d, k]
-                    table[_u(at + k)] = value
-                continue
-            for k in range(n_lanes):
-                scratch[k] = -log_partition[d, k]
-            for s in range(n_statistics):
-                x = T[_u(s), i, d]
+                    scratch[k] = x * theta[0, d, k] + y * theta[1, d, k] - log_partition[d, k]
+            else:
                 for k in range(n_lanes):
-                    scratch[k] += x * theta[_u(s), d, k]
+                    scratch[k] = -log_partition[d, k]
+                for s in range(n_statistics):
+                    x = T[_u(s), i, d]
+                    for k in range(n_lanes):
+                        scratch[k] += x * theta[_u(s), d, k]
             if has_least:
                 least = T[_u(n_statistics), i, d]
                 for k in range(n_experts):
