@@ -79,3 +79,13 @@ def test_composed_gaussian_variance_is_the_total_variance():
     m, q = compose_smoothed(eta, r[None, :, None])[:, 0, 0]
     within, between = (r * v_k).sum(), (r * (mu_k - m) ** 2).sum()
     np.testing.assert_allclose(q - m**2, within + between)
+
+
+@given(seed=st.integers(0, 10_000), n_levels=st.sampled_from([2, 5, 1000]))
+def test_ranks_are_those_of_a_stable_sort(seed, n_levels):
+    rng = np.random.default_rng(seed)
+    level = rng.integers(n_levels, size=(rng.integers(1, 70), 40)) - n_levels / 2
+    ranks = expertise_ranks(level)
+    order = np.argsort(-level, axis=0, kind="stable")
+    places = np.arange(len(level))[:, None].repeat(40, axis=1)
+    np.testing.assert_array_equal(np.take_along_axis(ranks, order, axis=0), places)

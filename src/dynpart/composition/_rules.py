@@ -39,15 +39,26 @@ def expertise_ranks(log2_expertise: Array) -> NDArray[np.int32]:
            [0, 1]], dtype=int32)
     """
     xp = namespace(log2_expertise)
-    by_expertise = xp.argsort(-log2_expertise, axis=0, stable=True)
     if xp is np:
+        by_expertise = _in_strict_order(-log2_expertise)
         ranks = np.empty(log2_expertise.shape, dtype=np.int32)
         places = np.arange(len(log2_expertise), dtype=np.int32)[:, None]
         np.put_along_axis(ranks, by_expertise, np.broadcast_to(places, ranks.shape), axis=0)
         return ranks
+    by_expertise = xp.argsort(-log2_expertise, axis=0, stable=True)
     places = xp.arange(len(by_expertise), device=by_expertise.device)[:, None]
     inverse = xp.empty_like(by_expertise).scatter_(0, by_expertise, places.expand_as(by_expertise))
     return inverse.int()
+
+
+def _in_strict_order(values: Array) -> NDArray[np.intp]:
+    """Indices that sort each column, ties by index. Finding ties is faster than a stable sort."""
+    order = np.argsort(values, axis=0)
+    in_order = np.take_along_axis(values, order, axis=0)
+    tied = (in_order[1:] == in_order[:-1]).any(axis=0)
+    if tied.any():
+        order[:, tied] = np.argsort(values[:, tied], axis=0, stable=True)
+    return order
 
 
 def owners(ranks: NDArray[np.int32], active: NDArray[np.bool_]) -> NDArray[np.int32]:
