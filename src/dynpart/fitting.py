@@ -49,7 +49,7 @@ from dynpart.selection import Selection, select_size
 from dynpart.storage import open_journal
 from dynpart.streaming import Stream
 from dynpart.validation import check_limits, random_generator
-from dynpart.widths import separated, widened, with_tails, with_widths
+from dynpart.widths import separated, with_tails, with_widths
 
 PLANS: dict[str, type] = {"annealed": Annealed, "paper": Paper}
 
@@ -307,8 +307,6 @@ class LearningModel(CountedModel):
         experts = fit.experts
         if self.autoregressive is None and task.joint:
             fit, codes, prior = refit(task, epsilon, encoding, fit, codes, prior, seed)
-            if self.variance_floor is None and shrunk:
-                fit, codes, prior = widened(task, epsilon, encoding, fit, codes, prior, seed)
             experts = with_widths(task, epsilon, encoding, fit, codes, prior, seed)
         elif self.autoregressive is not None:
             experts, prior = self._conditioned(task, fit.experts, prior, encoding, seed)

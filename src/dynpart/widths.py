@@ -6,8 +6,7 @@ columns that hardly vary. So at the end variances are estimated for given means 
 
 Columns with their own scale have experts of any width. If values repeat exactly, as ratings do,
 experts with one value are as narrow as allowed. Unseen rows may have other values, or the same
-values in combinations that no code explains. So densities have heavy tails at the end, and smallest
-variances follow from left-out rows, too.
+values in combinations that no code explains. So densities have heavy tails at the end.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from dynpart.arrays import (
     row_blocks,
     to_numpy,
 )
-from dynpart.composition import compose_hard, owners
+from dynpart.composition import owners
 from dynpart.encoding import Encoding
 from dynpart.engines import Experts
 from dynpart.learning import Fit, LeftOut, Task, leave_out
@@ -47,14 +46,6 @@ SAMPLE = 250
 """Maximum number of left-out rows in total."""
 MOST_VALUES = 5e7
 """Maximum number of values (rows x variables) for estimating variances."""
-FEWEST_OF_TABLE, SAMPLE_OF_TABLE = 8, 1000
-"""The same two numbers for columns with their own scale, where rare values matter."""
-FLOORS = (1e-5, 1e-4, 1e-3, 0.01, 0.03, 0.1, 0.3, 1.0)
-"""Candidate smallest variances of columns with own scales, relative to the data's variance."""
-OTHERS = 4.0
-"""Weight of an average column in the choice for a column."""
-WORTH_WIDENING = 2.0
-"""Nats, over all left-out rows, that a larger smallest variance of a column must gain."""
 CHOICES: dict[str, tuple[float, ...]] = {
     "common": (1.0, 4.0, 16.0, 64.0, 1e6),
     "data": (0.01, 0.1, 1.0),
@@ -238,79 +229,6 @@ def with_widths(
     return replace(wide, family=described)
 
 
-def widened(
-    task: Task,
-    epsilon: float,
-    encoding: Encoding,
-    fit: Fit,
-    codes: Any,
-    prior: CodePrior,
-    seed: int,
-) -> tuple[Fit, Any, CodePrior]:
-    """The fit with larger smallest variances in columns where left-out rows need them.
-
-    Codes and prior are those of the new experts. This is about columns with their own scale.
-    Left-out rows are subtracted from the sums and encoded with the remaining opinions. The smallest
-    variance of a column is the one under which their values are likeliest, those of other columns
-    included with a smaller weight. It is the one that the experts have unless another one is
-    clearly better. Left-out values have heavy tails, as those of unseen rows will have.
-
-    Parameters
-    ----------
-    task : Task
-    epsilon : float
-        Weight of the data's average in opinions (eq. 5).
-    encoding : Encoding
-        How rows are encoded, under `prior`.
-    fit : Fit
-    codes : Codes
-        Of ``fit.rows``.
-    prior : CodePrior
-    seed : int
-
-    Returns
-    -------
-    fit : Fit
-    codes : Codes
-    prior : CodePrior
-    """
-    experts, shape = fit.experts, fit.experts.log2_expertise.shape
-    own_scale = experts.family.have_own_scales(shape[1])
-    if shape[0] < 2 or fit.n_rows < FEWEST_OF_TABLE or not own_scale.any():
-        return fit, codes, prior
-    rule, rng = encoding.rule(shape, prior), np.random.default_rng(seed)
-    some, taken = _some_rows(task, fit, codes, rng)
-    here, active = experts.like(np.empty(0)), to_numpy(codes.active(shape[0]))[some.indices]
-    sums, population = _owned_sums(taken.to_numpy(), active, here), to_numpy(task.population)
-    data = np.where(own_scale, population[1] - population[0] ** 2, 0.0)
-    floors = np.outer([0.0, *FLOORS], data)
-    tailed = here.family.heavy_tailed(task.moments.like(np.empty(0)))
-    gained = np.zeros(floors.shape)
-    for fold in leave_out(some.amount, len(taken), SAMPLE_OF_TABLE, FOLDS, rng):
-        left_out = fold.taken(task.engine, taken)
-        gone = _owned_sums(left_out.to_numpy(), active[fold.indices], here)
-        told = np.clip(sums[0] - gone[0], 0.0, None), sums[1:] - gone[1:]
-        eta = here.family.update(*told, population, epsilon)
-        eta, _ = here.family.shrunk(eta, *told, *told, population, epsilon)
-        judges = replace(here, family=tailed, eta=eta)
-        found = pursue(task.engine, left_out, encoding.encoders(judges.like(experts.eta)), rule)
-        chosen = to_numpy(found.active(shape[0]))
-        gained += _worth_of_floors(left_out.to_numpy()[:], chosen, judges, floors)
-    # Rare values are in few columns of these rows, and in other columns of other rows.
-    gained = gained + OTHERS * gained[:, own_scale].mean(axis=1, keepdims=True)
-    gained[0] += WORTH_WIDENING
-    best = floors[gained.argmax(axis=0), np.arange(shape[1])]
-    least, eta = like(best, experts.eta), experts.eta
-    xp = namespace(eta)
-    narrow = like(own_scale, eta) & (eta[1] - eta[0] ** 2 < least)
-    if not bool(narrow.any()):
-        return fit, codes, prior
-    wide = [eta[0], xp.where(narrow, eta[0] ** 2 + least, eta[1]), *eta[2:]]
-    experts = replace(experts, eta=xp.stack(wide))
-    codes, prior = encoding.counted(task.engine, fit.rows, experts, prior=prior)
-    return replace(fit, experts=experts), codes, prior
-
-
 def with_tails(
     task: Task, encoding: Encoding, rows: Any, experts: Experts, codes: Any, prior: CodePrior
 ) -> tuple[Experts, Any, CodePrior]:
@@ -340,22 +258,6 @@ def with_tails(
     if found is not experts and not encoding.is_joint:
         codes, prior = encoding.counted(task.engine, rows, found)
     return found, codes, prior
-
-
-def _worth_of_floors(rows: Rows, active: NDArray, experts: Experts, floors: Array) -> Array:
-    """Log-likelihood of the values of each column with these smallest variances.
-
-    Both have shape (n_floors, n_features); 0 for columns without a scale of their own.
-    """
-    eta = compose_hard(experts.eta, owners(experts.ranks, active))
-    own_scale = experts.family.have_own_scales(floors.shape[1])
-    weight = np.ones(len(rows)) if rows.weight is None else rows.weight
-    mean, square = eta[0], eta[1].copy()
-    found = []
-    for floor in floors:
-        eta[1] = np.where(own_scale, np.maximum(square, mean**2 + floor), square)
-        found.append(weight @ experts.family.log_density(rows.values, eta))
-    return np.where(own_scale, found, 0.0)
 
 
 def _best(worth: Callable[[Widths], float]) -> Widths:
