@@ -87,3 +87,12 @@ def test_frequencies_are_kept_off_certainty_by_half_a_row():
     np.testing.assert_allclose(independent_prior(codes).mean_activation, [3.5 / 4, 0.5 / 4])
     assert fit_prior(np.ones((5, 1))).log_prob(np.ones((1, 1)))[0] == pytest.approx(0, abs=1e-9)
     assert isinstance(fit_prior(np.ones((0, 3))), CodePrior)
+
+
+@pytest.mark.parametrize("weight", [16384.0, 1e9, 1e15])
+def test_an_expert_active_in_very_many_rows_is_not_certain(weight):
+    """Population weights add up to hundreds of millions of rows."""
+    for codes in (np.ones((1, 1)), np.c_[np.ones(6), np.arange(6) % 2]):
+        prior = fit_prior(codes, np.full(len(codes), weight))
+        assert np.isfinite(prior.log_prob(codes)).all()
+        assert np.isfinite(prior.log_prob(1 - codes)).all()

@@ -37,7 +37,8 @@ EDGE_PRICE = 2.0
 TINY = 1e-300
 """Probability of removed types, so that its logarithm is finite."""
 ALWAYS = 1 - 1e-12
-"""Activation probability of a single expert: no code is empty, so it is not estimated."""
+"""Activation probability of a single expert: no code is empty, so it is not estimated. Also the
+highest probability of any expert."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,6 +231,7 @@ def mixture(types: Types, overall: Any) -> CodePrior:
     """
     xp = namespace(overall)
     p = (types.active + SHRINKAGE * overall) / (types.n_rows + SHRINKAGE)[:, None]
+    p = xp.clip(p, None, ALWAYS)  # of very many rows, it would be rounded to 1
     weight = xp.clip(types.n_rows / types.n_rows.sum(), TINY, None)
     return CodePrior.mixture(xp.log(weight), p)
 
